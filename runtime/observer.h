@@ -24,6 +24,7 @@ struct RunRecord {
   uint32_t launches = 0;  // steps that ran
   absl::StatusCode outcome = absl::StatusCode::kOk;
   const Account* account = nullptr;  // who pays for the run; null: no tenant does
+  uint64_t trace = 0;                // as its LaunchControl says
 };
 
 // One kernel launch, after it ended.
@@ -31,6 +32,9 @@ struct LaunchRecord {
   absl::string_view device;
   absl::string_view kernel;  // its name for people, or its symbol
   double seconds = 0;
+  // As of its run.
+  const Account* account = nullptr;
+  uint64_t trace = 0;
 };
 
 // Called from whichever thread ran the work, also from several at once. An
@@ -40,9 +44,9 @@ class RuntimeObserver {
  public:
   virtual ~RuntimeObserver() = default;
   virtual void OnRun(const RunRecord& record) = 0;
-  // Asked once per run: whether OnLaunch is wanted, which costs two readings of
-  // the clock a launch.
-  virtual bool WantsLaunches() const { return false; }
+  // Asked once per run, with its LaunchControl's `trace`: whether OnLaunch is wanted, which costs
+  // two readings of the clock a launch.
+  virtual bool WantsLaunches(uint64_t trace) const { return false; }
   virtual void OnLaunch(const LaunchRecord& record) {}
 };
 

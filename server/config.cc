@@ -20,6 +20,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "base/check.h"
 #include "base/error.h"
 #include "compiler/options/version.h"
@@ -94,6 +95,12 @@ absl::Status SetField(Message& root, absl::string_view path, absl::string_view t
       uint32_t value;
       if (!absl::SimpleAtoi(text, &value)) return BadSetting(path, absl::StrCat("\"", text, "\" is no 32-bit count"));
       reflection->SetUInt32(message, field, value);
+      return absl::OkStatus();
+    }
+    case FieldDescriptor::CPPTYPE_DOUBLE: {
+      double value;
+      if (!absl::SimpleAtod(text, &value)) return BadSetting(path, absl::StrCat("\"", text, "\" is no number"));
+      reflection->SetDouble(message, field, value);
       return absl::OkStatus();
     }
     case FieldDescriptor::CPPTYPE_UINT64: {
@@ -171,6 +178,10 @@ namespace {
 absl::Status CheckReadable(absl::string_view path, const std::string& file) {
   if (access(file.c_str(), R_OK) == 0) return absl::OkStatus();
   return BadSetting(path, absl::StrCat("cannot read \"", file, "\""));
+}
+
+bool IsHttpUrl(absl::string_view url) {
+  return (absl::ConsumePrefix(&url, "http://") || absl::ConsumePrefix(&url, "https://")) && !url.empty();
 }
 
 bool IsHostAndPort(absl::string_view listen) {
@@ -320,6 +331,12 @@ absl::Status CheckConfig(const v1::ServerConfig& config) {
                                    beam.max_budget_ms()));
   }
   if (config.trace_buffer_bytes() > uint64_t{256} << 20) return BadSetting("trace_buffer_bytes", "more than 256 MiB");
+  if (const std::string& url = config.otlp_endpoint(); !url.empty() && url != "none" && !IsHttpUrl(url)) {
+    return BadSetting("otlp_endpoint", absl::StrCat("\"", url, "\" is neither an http:// or https:// URL nor none"));
+  }
+  if (const double ratio = config.trace_sample_ratio(); !(ratio >= 0 && ratio <= 1)) {
+    return BadSetting("trace_sample_ratio", absl::StrCat(ratio, " is not between 0 and 1"));
+  }
   if (config.keepalive_seconds() > 86400) return BadSetting("keepalive_seconds", "more than a day");
   if (config.graph_limits().max_bytes() > (uint64_t{1} << 30)) {
     return BadSetting("graph_limits.max_bytes", "more than 1 GiB");

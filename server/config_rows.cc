@@ -16,6 +16,11 @@ const std::vector<ConfigRow>& ConfigRows() {
        "names under which that port is asked, beside localhost and addresses, with commas between: gpu1,gpu1.example"},
       {"trace_buffer_bytes", "4194304",
        "host memory that keeps traces of calls and runs that ended lately, for `kiln trace`; at most 256 MiB; 0: none"},
+      {"otlp_endpoint", "",
+       "URL of an OpenTelemetry collector that gets traces by OTLP over HTTP, as http://127.0.0.1:4318/v1/traces "
+       "(docs/tracing.md); empty: what OTEL_EXPORTER_OTLP_ENDPOINT says; none: none"},
+      {"trace_sample_ratio", "0.01",
+       "of calls whose caller does not say whether they are to be exported, so many are: 0 to 1"},
       {"cpu_devices", "1", "CPU devices: CPU:0, CPU:1, …; they share the cores, and the memory in equal parts"},
       {"cpu_threads", "0",
        "worker threads of the CPU devices together; 0 is one for each core this process may use (taskset, cpuset)"},

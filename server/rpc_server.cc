@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <climits>
+#include <cstdlib>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -13,6 +14,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "base/error.h"
+#include "compiler/options/version.h"
 #include "server/admin/admin_port.h"
 #include "server/admin/pages.h"
 #include "server/build_id.h"
@@ -23,6 +25,7 @@
 #include "server/files/loader.h"
 #include "server/identity/identity.h"
 #include "server/logs/logs.h"
+#include "server/otlp/exporter.h"
 #include "server/port/port.h"
 #include "server/port/sockets.h"
 #include "server/port/unix_users.h"
@@ -31,6 +34,7 @@
 #include "server/services/rpcs.h"
 #include "server/shared_memory/listener.h"
 #include "server/state/state.h"
+#include "server/stream/command.h"
 #include "server/tls.h"
 
 namespace kiln::server {
@@ -149,6 +153,7 @@ absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(const v1::ServerConf
                                                 std::move(data_folder), std::move(logs), std::move(identity),
                                                 std::move(log)));
   self->tls_ = std::move(tls);
+  KILN_RETURN_IF_ERROR(self->StartExport(config));
   grpc::EnableDefaultHealthCheckService(true);
   grpc::ServerBuilder builder;
   KILN_ASSIGN_OR_RETURN(self->port_, Port::Open(config.listen(), LimitsOf(config), self->log_));
@@ -206,6 +211,22 @@ absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(const v1::ServerConf
     self->log_->info("event=admin listen={} port={}", config.admin_listen(), self->admin_->port());
   }
   return self;
+}
+
+absl::Status RpcServer::StartExport(const v1::ServerConfig& config) {
+  const auto environment = [](const char* name) -> const char* { return std::getenv(name); };
+  KILN_ASSIGN_OR_RETURN(const OtlpSettings settings,
+                        OtlpSettingsOf(config, absl::StrCat(compiler::kCompilerVersion, "+", BuildId()), environment));
+  if (settings.url.empty()) return absl::OkStatus();
+  SpanNames names;
+  names.rpc = [](uint16_t method) { return SpanNames::Rpc{RpcRows()[method].service, RpcRows()[method].name}; };
+  names.command = CommandName;
+  names.tenant = [&accounts = engine_->accounts()](uint32_t owner) { return OwnerName(accounts, owner); };
+  const auto backlog = std::make_shared<Backlog>(&engine_->metrics());
+  engine_->traces().SetSink(backlog, settings.sample_ratio);
+  otlp_ = std::make_unique<OtlpExporter>(settings, backlog, std::move(names), &engine_->metrics(), log_);
+  log_->info("event=otlp sample_ratio={}", settings.sample_ratio);
+  return absl::OkStatus();
 }
 
 absl::Status RpcServer::StartCapture(const v1::ServerConfig& config, grpc::ServerBuilder& builder) {

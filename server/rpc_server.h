@@ -27,6 +27,7 @@ class DeviceWatch;
 class Engine;
 class Identity;
 class Loader;
+class OtlpExporter;
 class Port;
 class PortTls;
 class ServerState;
@@ -75,6 +76,8 @@ class RpcServer {
             std::unique_ptr<SharedMemoryListener> shared_memory, std::unique_ptr<DataFolder> data_folder,
             std::unique_ptr<Logs> logs, std::unique_ptr<Identity> identity, std::shared_ptr<spdlog::logger> log);
 
+  // Has what is sampled exported, if the settings name a collector.
+  absl::Status StartExport(const v1::ServerConfig& config);
   // Has what comes by `builder`'s port captured.
   absl::Status StartCapture(const v1::ServerConfig& config, grpc::ServerBuilder& builder);
 
@@ -88,6 +91,7 @@ class RpcServer {
   const std::unique_ptr<ServerState> state_;
   Gate gate_;
   RequestPool requests_;
+  std::unique_ptr<OtlpExporter> otlp_;  // null where it is off; ends before the engine
   std::unique_ptr<DeviceWatch> watch_;
   std::vector<std::unique_ptr<grpc::Service>> services_;
   std::unique_ptr<grpc::Server> server_;

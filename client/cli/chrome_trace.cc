@@ -43,7 +43,7 @@ class Writer {
   // `arguments`: pairs of JSON without the braces; may be empty.
   void Event(int group, int line, absl::string_view name, int64_t begin_ns, int64_t end_ns,
              absl::string_view arguments) {
-    Add(absl::StrCat("{\"ph\":\"X\",\"pid\":", group, ",\"tid\":", line, ",\"name\":", Quoted(name),
+    Add(absl::StrCat("{\"ph\":\"X\",\"cat\":\"kiln\",\"pid\":", group, ",\"tid\":", line, ",\"name\":", Quoted(name),
                      ",\"ts\":", Micros(begin_ns - origin_ns_),
                      ",\"dur\":", Micros(std::max<int64_t>(end_ns - begin_ns, 0)), ",\"args\":{", arguments, "}}"));
   }
@@ -54,8 +54,8 @@ class Writer {
 
  private:
   void Name(absl::string_view kind, int group, int line, absl::string_view name) {
-    Add(absl::StrCat("{\"ph\":\"M\",\"pid\":", group, ",\"tid\":", line, ",\"name\":\"", kind,
-                     "\",\"args\":{\"name\":", Quoted(name), "}}"));
+    Add(absl::StrCat("{\"ph\":\"M\",\"cat\":\"__metadata\",\"ts\":0,\"pid\":", group, ",\"tid\":", line, ",\"name\":\"",
+                     kind, "\",\"args\":{\"name\":", Quoted(name), "}}"));
   }
   void Add(absl::string_view event) { absl::StrAppend(&events_, events_.empty() ? "" : ",\n", event); }
 

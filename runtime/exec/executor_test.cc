@@ -233,7 +233,7 @@ class RunLog final : public RuntimeObserver {
     absl::MutexLock lock(&mutex_);
     log_ += absl::StrCat("run ", record.device, " ", record.launches, " ", static_cast<int>(record.outcome), "\n");
   }
-  bool WantsLaunches() const override { return true; }
+  bool WantsLaunches(uint64_t) const override { return true; }
   void OnLaunch(const LaunchRecord& record) override {
     absl::MutexLock lock(&mutex_);
     EXPECT_GE(record.seconds, 0);

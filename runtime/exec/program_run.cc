@@ -62,8 +62,8 @@ void ProgramRun::Run() {
   const double device_seconds = times_.All(program_->device(), Seconds(ended - started));
   Owe(control_.account, Quota::kDeviceSeconds, device_seconds);
   if (observer_ != nullptr) {
-    observer_->OnRun(
-        {program_->device().name(), queue_seconds, device_seconds, launches, status.code(), control_.account});
+    observer_->OnRun({program_->device().name(), queue_seconds, device_seconds, launches, status.code(),
+                      control_.account, control_.trace});
   }
   RunCallback callback = std::move(callback_);
   if (status.ok()) {
@@ -149,7 +149,7 @@ absl::Status ProgramRun::FillPointers() {
 }
 
 absl::Status ProgramRun::Walk(uint32_t& launches) {
-  if (observer_ == nullptr || !observer_->WantsLaunches()) {
+  if (observer_ == nullptr || !observer_->WantsLaunches(control_.trace)) {
     return program_->module_->LaunchAll(program_->plan().steps, pointers_.data(), control_, launches);
   }
   for (const PlanStep& step : program_->plan().steps) {
@@ -159,7 +159,8 @@ absl::Status ProgramRun::Walk(uint32_t& launches) {
     KILN_RETURN_IF_ERROR(program_->device().FinishLaunches());
     ++launches;
     const double seconds = times_.One(program_->device(), Seconds(Clock::now() - started));
-    observer_->OnLaunch({program_->device().name(), program_->plan().kernel_names[step.kernel], seconds});
+    observer_->OnLaunch({program_->device().name(), program_->plan().kernel_names[step.kernel], seconds,
+                         control_.account, control_.trace});
   }
   return absl::OkStatus();
 }

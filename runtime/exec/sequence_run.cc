@@ -112,8 +112,8 @@ void SequenceRun::Finish() {
   if (status_.ok()) sequence_->estimate().Observe(static_cast<uint64_t>(seconds_ * 1e9));
   const double queue_seconds = Seconds(started_ - submitted_);
   if (observer_ != nullptr) {
-    observer_->OnRun(
-        {sequence_->device().name(), queue_seconds, own_seconds_, launches_, status_.code(), control_.account});
+    observer_->OnRun({sequence_->device().name(), queue_seconds, own_seconds_, launches_, status_.code(),
+                      control_.account, control_.trace});
   }
   if (status_.ok()) {
     callback_(RunResult{{}, queue_seconds, device_seconds_});
@@ -153,7 +153,7 @@ absl::Status SequenceRun::FillPointers() {
 }
 
 absl::Status SequenceRun::Walk(uint32_t& launches) {
-  const bool timed = observer_ != nullptr && observer_->WantsLaunches();
+  const bool timed = observer_ != nullptr && observer_->WantsLaunches(control_.trace);
   const absl::Status status = timed ? WalkTimed(launches) : part().list->Run(pointers_.data(), control_, launches);
   // That the device is lost is no step's affair.
   if (status.ok() || !sequence_->device().health().ok()) return status;
@@ -169,7 +169,8 @@ absl::Status SequenceRun::WalkTimed(uint32_t& launches) {
     const Plan& plan = sequence_->steps()[sequence_->StepOf(part().first_launch + launches)].program->plan();
     ++launches;
     const double seconds = times_.One(sequence_->device(), Seconds(Clock::now() - started));
-    observer_->OnLaunch({sequence_->device().name(), plan.kernel_names[launch.kernel], seconds});
+    observer_->OnLaunch(
+        {sequence_->device().name(), plan.kernel_names[launch.kernel], seconds, control_.account, control_.trace});
   }
   return absl::OkStatus();
 }

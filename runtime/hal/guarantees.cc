@@ -50,7 +50,8 @@ Guarantees::Part Guarantees::Of(const Account* account) const {
   absl::MutexLock lock(&mutex_);
   const auto found = owners_.find(account);
   if (found == owners_.end()) return {};
-  return {found->second->guaranteed, found->second->on_device.used(Quota::kDeviceBytes)};
+  const Owner& owner = *found->second;
+  return {owner.guaranteed, owner.on_device.used(Quota::kDeviceBytes), owner.scratch.used(Quota::kDeviceBytes)};
 }
 
 Guarantees::Owner& Guarantees::OwnerOf(const Account* account) {

@@ -29,6 +29,7 @@ class Guarantees {
   struct Part {
     uint64_t guaranteed = 0;
     uint64_t used = 0;
+    uint64_t scratch = 0;  // beside that
   };
 
   // In place of those before. Takes nothing away: what others have of a part already, they have until they free it.

@@ -22,6 +22,8 @@ struct LaunchControl {
   // Whose of the payer's it is, or, without one, of all: what has the same number takes effect in
   // the order in which it came.
   uint64_t flow = 0;
+  // By which an observer (runtime/observer.h) knows whose run it is told of; 0: nobody asks.
+  uint64_t trace = 0;
 
   // OK; CANCELLED; or DEADLINE_PASSED.
   absl::Status Check() const;

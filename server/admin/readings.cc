@@ -4,9 +4,11 @@
 #include <cstdint>
 #include <utility>
 
+#include "runtime/hal/guarantees.h"
 #include "server/admin/families.h"
 #include "server/admin/process_stats.h"
 #include "server/engine/engine.h"
+#include "server/engine/memory/tenant_rules.h"
 
 namespace kiln::server {
 namespace {
@@ -41,19 +43,31 @@ class Samples {
 
 // Of those that have a name of their own.
 template <typename Read>
-void ForEachDevice(const Scrape& scrape, Read read) {
-  const auto devices = scrape.engine.devices();
+void ForEachDevice(const Scrape& scrape, const TenantRules* rules, Read read) {
+  const auto devices = scrape.engine.devices(rules);
   const size_t named = std::min(devices.size(), LabelOf<DeviceNumber>::kMost - 1);
   for (size_t number = 0; number < named; ++number) read(DeviceNumber{number}, *devices[number]);
 }
 
 template <typename Read>
-void ForEachQuota(const Scrape& scrape, Read read) {
+void ForEachDevice(const Scrape& scrape, Read read) {
+  ForEachDevice(scrape, nullptr, read);
+}
+
+template <typename Read>
+void ForEachAccount(const Scrape& scrape, Read read) {
   for (size_t number = 0; number < Accounts::kNumbered; ++number) {
     const Account* const account = scrape.engine.accounts().Numbered(number);
     if (account == nullptr) return;
-    for (size_t quota = 0; quota < kQuotas; ++quota) read(*account, static_cast<Quota>(quota));
+    read(*account);
   }
+}
+
+template <typename Read>
+void ForEachQuota(const Scrape& scrape, Read read) {
+  ForEachAccount(scrape, [&](const Account& account) {
+    for (size_t quota = 0; quota < kQuotas; ++quota) read(account, static_cast<Quota>(quota));
+  });
 }
 
 void ReadMemory(const Scrape& scrape, Samples<DeviceNumber, MemoryKind>& samples) {
@@ -63,6 +77,36 @@ void ReadMemory(const Scrape& scrape, Samples<DeviceNumber, MemoryKind>& samples
     samples.Set(static_cast<double>(memory.cached_bytes), number, MemoryKind::kCached);
     samples.Set(static_cast<double>(memory.peak_bytes), number, MemoryKind::kPeak);
     samples.Set(static_cast<double>(memory.limit_bytes), number, MemoryKind::kLimit);
+  });
+}
+
+// A tenant whose programs run apart has devices of its own, which stand in the places of the server's.
+void ReadTenantMemory(const Scrape& scrape, Samples<DeviceNumber, TenantNumber, TenantMemoryKind>& samples) {
+  ForEachAccount(scrape, [&](const Account& account) {
+    const TenantRules& rules = scrape.engine.rules().Of(account.name())->get();
+    ForEachDevice(scrape, &rules, [&](DeviceNumber number, runtime::hal::Device& device) {
+      const runtime::hal::Guarantees::Part part = device.allocator().guarantees().Of(&account);
+      if (part.used + part.scratch + part.guaranteed == 0) return;
+      const auto set = [&](uint64_t bytes, TenantMemoryKind kind) {
+        samples.Set(static_cast<double>(bytes), number, TenantOf(&account), kind);
+      };
+      set(part.used, TenantMemoryKind::kInUse);
+      set(part.scratch, TenantMemoryKind::kScratch);
+      if (part.guaranteed != 0) set(part.guaranteed, TenantMemoryKind::kGuaranteed);
+    });
+  });
+}
+
+void ReadPredictedWait(const Scrape& scrape, Samples<DeviceNumber>& samples) {
+  ForEachDevice(scrape, [&](DeviceNumber number, const runtime::hal::Device& device) {
+    samples.Set(scrape.engine.turns().LongestWait(device), number);
+  });
+}
+
+void ReadShareRatio(const Scrape& scrape, Samples<DeviceNumber, TenantNumber>& samples) {
+  ForEachDevice(scrape, [&](DeviceNumber number, const runtime::hal::Device& device) {
+    scrape.engine.turns().ReadShares(
+        device, [&](size_t tenant, double ratio) { samples.Set(ratio, number, TenantNumber{tenant}); });
   });
 }
 

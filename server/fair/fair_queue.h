@@ -23,6 +23,7 @@
 #ifndef KILN_SERVER_FAIR_FAIR_QUEUE_H_
 #define KILN_SERVER_FAIR_FAIR_QUEUE_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -118,6 +119,10 @@ class FairQueue {
   // How long what `owner` pushes now would wait, by what is there and the estimates that are no guesses.
   // `worked_ns`: for how long what is in flight has been worked on, since the last of it ended or the first began.
   uint64_t PredictedWait(const FairOwner& owner, uint64_t worked_ns = 0) const;
+  // Until all that is there now has been done, by the same.
+  uint64_t LongestWait(uint64_t worked_ns) const {
+    return waiting_ns_ + in_flight_known_ns_ - std::min(in_flight_known_ns_, worked_ns);
+  }
   // Of one tenant.
   size_t waiting(uint64_t tenant) const;
   size_t waiting() const { return waiting_; }

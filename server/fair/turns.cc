@@ -12,6 +12,8 @@
 #include "base/check.h"
 #include "base/error.h"
 #include "server/fair/owner.h"
+#include "server/fair/shares.h"
+#include "server/metrics/labels.h"
 
 namespace kiln::server {
 namespace {
@@ -56,10 +58,15 @@ struct DeviceLine {
   DeviceLine(const FairQueue::Options& options, const runtime::hal::Device* device) : device(device), queue(options) {}
   // How long a new one of the owner's would wait.
   uint64_t PredictedWait(const FairOwner& owner, absl::Time now) const {
-    return queue.PredictedWait(owner, std::max<int64_t>(0, absl::ToInt64Nanoseconds(now - worked_since)));
+    return queue.PredictedWait(owner, WorkedNs(now));
+  }
+  uint64_t LongestWait(absl::Time now) const { return queue.LongestWait(WorkedNs(now)); }
+  uint64_t WorkedNs(absl::Time now) const {
+    return static_cast<uint64_t>(std::max<int64_t>(0, absl::ToInt64Nanoseconds(now - worked_since)));
   }
   const runtime::hal::Device* const device;
   FairQueue queue;
+  Shares shares;
   absl::Time worked_since;  // on the first of what is in flight
   std::array<uint64_t, kPayers> measured_ns = {};
 };
@@ -135,7 +142,7 @@ absl::Status Turns::Enqueue(Waiting& waiting) {
   const TurnRequest& request = waiting.request;
   const FairOwner owner = OwnerOf(request.control);
   const bool hurries = request.control.deadline != absl::InfiniteFuture();
-  const absl::Time now = hurries ? SteadyNow() : absl::InfinitePast();
+  const absl::Time now = SteadyNow();
   uint64_t wait_ns = 0;
   for (Waiting::Place& place : waiting.places) {
     if (place.line->queue.waiting(owner.tenant) >= options_.most_waiting) return TooMuchWaiting(options_.most_waiting);
@@ -150,6 +157,8 @@ absl::Status Turns::Enqueue(Waiting& waiting) {
   for (Waiting::Place& place : waiting.places) {
     place.line->queue.Push(place.entry, owner, request.estimate_ns, /*joint=*/waiting.places.size() > 1,
                            {request.guessed, request.may_be_long});
+    place.line->shares.Begin(NumberOf(TenantOf(request.control.account)), std::max(owner.weight, 1u),
+                             absl::ToUnixNanos(now));
   }
   Join(waiting, first_);
   if (asleep_) bell_.Ring();
@@ -263,6 +272,7 @@ void Turns::End(Waiting* ended, uint64_t measured_ns) {
     for (Waiting::Place& place : waiting->places) {
       place.line->measured_ns[PayerOf(waiting->request.control.account)] += measured_ns;
       place.line->queue.End(place.entry, measured_ns);
+      place.line->shares.End(NumberOf(TenantOf(waiting->request.control.account)), measured_ns, absl::ToUnixNanos(now));
       place.line->worked_since = now;
       lines.push_back(place.line);
     }
@@ -286,6 +296,7 @@ void Turns::Sweep() {
       Leave(*waiting, first_);
       for (Waiting::Place& place : waiting->places) {
         place.session = place.line->queue.Remove(place.entry);
+        place.line->shares.End(NumberOf(TenantOf(control.account)), 0, absl::ToUnixNanos(now));
         Add(place.line, lines);
       }
       gone.emplace_back(waiting, std::move(wanted));
@@ -340,6 +351,17 @@ double Turns::PredictedWait(const TurnRequest& request) const {
     wait_ns = std::max(wait_ns, LineOf(device).PredictedWait(OwnerOf(request.control), now));
   }
   return static_cast<double>(wait_ns) / 1e9;
+}
+
+double Turns::LongestWait(const runtime::hal::Device& device) const {
+  absl::MutexLock lock(&mutex_);
+  return static_cast<double>(LineOf(&device).LongestWait(absl::Now())) / 1e9;
+}
+
+void Turns::ReadShares(const runtime::hal::Device& device,
+                       absl::FunctionRef<void(size_t tenant, double ratio)> seen) const {
+  absl::MutexLock lock(&mutex_);
+  LineOf(&device).shares.Read(absl::GetCurrentTimeNanos(), seen);
 }
 
 size_t Turns::waiting(const runtime::hal::Device& device) const {

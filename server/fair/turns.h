@@ -21,6 +21,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/container/inlined_vector.h"
 #include "absl/functional/any_invocable.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
@@ -118,6 +119,11 @@ class Turns {
 
   // How long it would wait now, in seconds, at the one of its devices where that is longest.
   double PredictedWait(const TurnRequest& request) const;
+  // How long, in seconds, by all that is known, until that device has done all that waits there now: nobody's next
+  // waits longer.
+  double LongestWait(const runtime::hal::Device& device) const;
+  // Who had how much of it lately, over what they were entitled to (shares.h). `seen` must not call this.
+  void ReadShares(const runtime::hal::Device& device, absl::FunctionRef<void(size_t tenant, double ratio)> seen) const;
   // At that device.
   size_t waiting(const runtime::hal::Device& device) const;
   // The same and more, for people. Holds up who wants a turn for some microseconds.

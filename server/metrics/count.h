@@ -35,7 +35,7 @@ class RunCounter final : public runtime::RuntimeObserver {
       : metrics_(metrics), devices_(std::move(devices)), next_(next) {}
 
   void OnRun(const runtime::RunRecord& record) override;
-  bool WantsLaunches() const override { return next_ != nullptr && next_->WantsLaunches(); }
+  bool WantsLaunches(uint64_t trace) const override { return next_ != nullptr && next_->WantsLaunches(trace); }
   void OnLaunch(const runtime::LaunchRecord& record) override { next_->OnLaunch(record); }
 
  private:

@@ -91,11 +91,24 @@
   VALUE(kDevice, "device")   /* in its run */                           \
   VALUE(kAnswer, "answer")   /* when all was done */
 
+// What became of records that were to be exported.
+#define KILN_EXPORT_ENDS(VALUE)                                                         \
+  VALUE(kSent, "sent")                                                                  \
+  VALUE(kPushedOut, "pushed_out") /* by newer ones of the tenant, as too many waited */ \
+  VALUE(kRefused, "refused")      /* by the collector, and not for now alone */         \
+  VALUE(kGaveUp, "gave_up")       /* tried often enough */
+
 #define KILN_MEMORY_KINDS(VALUE)                              \
   VALUE(kInUse, "in_use")                                     \
   VALUE(kCached, "cached") /* freed, and kept for the next */ \
   VALUE(kPeak, "peak")     /* the most that was in use */     \
   VALUE(kLimit, "limit")
+
+// Of a tenant's part of a device.
+#define KILN_TENANT_MEMORY_KINDS(VALUE)                        \
+  VALUE(kInUse, "in_use")                                      \
+  VALUE(kScratch, "scratch")       /* between kernels, kept */ \
+  VALUE(kGuaranteed, "guaranteed") /* nobody else takes it */
 
 // Limits that a request can be refused for, beside the quotas (base/quotas.def): as
 // ErrorDetail.limit names them. One that is in neither list counts as "other".
@@ -155,7 +168,10 @@ KILN_CLOSED_LABEL(CompileEnd, "result", KILN_COMPILE_ENDS)
 KILN_CLOSED_LABEL(WorkerExit, "cause", KILN_WORKER_EXITS)
 KILN_CLOSED_LABEL(Direction, "direction", KILN_DIRECTIONS)
 KILN_CLOSED_LABEL(Place, "where", KILN_PLACES)
+KILN_CLOSED_LABEL(ExportEnd, "result", KILN_EXPORT_ENDS)
 KILN_CLOSED_LABEL(MemoryKind, "kind", KILN_MEMORY_KINDS)
+
+KILN_CLOSED_LABEL(TenantMemoryKind, "kind", KILN_TENANT_MEMORY_KINDS)
 
 enum class Limit : unsigned char {
   KILN_LIMITS(KILN_VALUE_ID)

@@ -172,7 +172,7 @@ TEST(Count, ARunIsItsDevicesAndItsTenants) {
   EXPECT_EQ(metrics.device_busy.Sum(Of::Of({1}, {0})), 500'000'000);
   EXPECT_EQ(metrics.device_busy.Sum(Of::Of({1}, {2})), 1'000'000'000);
   EXPECT_EQ(metrics.queue.SumNanos(0), 750'000'000);
-  EXPECT_FALSE(runs.WantsLaunches());
+  EXPECT_FALSE(runs.WantsLaunches(0));
 }
 
 // What Prometheus asks of names; promtool asks the same of a whole page (tests/python/metrics_test.py).

@@ -1,5 +1,6 @@
 #include "server/services/admission.h"
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "server/logs/logs.h"
 #include "server/port/unix_users.h"
 #include "server/services/rpcs.h"
+#include "server/trace/trace_context.h"
 
 namespace kiln::server {
 namespace {
@@ -41,6 +43,15 @@ absl::StatusOr<TenantPtr> Identify(Identity& identity, const grpc::CallbackServe
 }
 
 }  // namespace
+
+CallTrace BeginTrace(const ServiceEnv& env, const grpc::CallbackServerContext& context) {
+  Traces& traces = env.engine.traces();
+  if (!traces.on()) return {};
+  const auto& metadata = context.client_metadata();
+  const auto header = metadata.find("traceparent");
+  if (header == metadata.end()) return traces.Begin(std::nullopt);
+  return traces.Begin(ParseTraceparent(View(header->second)));
+}
 
 Admitted::Admitted(const Arrival& arrival) : arrival_(arrival), inside_(&arrival.env->gate) {
   if (arrival.env->logs->access != nullptr) bytes_ = std::make_unique<Bytes>();

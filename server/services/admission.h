@@ -17,8 +17,12 @@
 #include "server/identity/tenant.h"
 #include "server/metrics/metrics.h"
 #include "server/services/env.h"
+#include "server/trace/traces.h"
 
 namespace kiln::server {
+
+// Where a call stands in its caller's trace, by its metadata, or in one of its own.
+CallTrace BeginTrace(const ServiceEnv& env, const grpc::CallbackServerContext& context);
 
 // A call as it has come.
 struct Arrival {
@@ -26,6 +30,7 @@ struct Arrival {
   const grpc::CallbackServerContext* context;  // gRPC's, until the call is done
   Method method;
   absl::Time begin = SteadyNow();
+  CallTrace trace = BeginTrace(*env, *context);
 };
 
 // A call that was let in: the gate counts it until this goes.

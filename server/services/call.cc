@@ -2,7 +2,6 @@
 
 #include <spdlog/logger.h>
 
-#include <optional>
 #include <string>
 #include <utility>
 
@@ -15,7 +14,6 @@
 #include "server/messages/status.h"
 #include "server/services/rpcs.h"
 #include "server/state/state.h"
-#include "server/trace/trace_context.h"
 #include "server/trace/traces.h"
 
 namespace kiln::server {
@@ -29,14 +27,6 @@ grpc::Status ToGrpcAndLog(const ServiceEnv& env, const absl::Status& status) {
 }
 
 namespace {
-
-// As the caller's metadata says.
-std::optional<TraceContext> ContextOf(const Arrival& arrival) {
-  const auto& metadata = arrival.context->client_metadata();
-  const auto header = metadata.find("traceparent");
-  if (header == metadata.end()) return std::nullopt;
-  return ParseTraceparent({header->second.data(), header->second.size()});
-}
 
 // Whether it changes what is kept, or needs the right to administer.
 bool IsAudited(const RpcRow& row) {
@@ -85,12 +75,15 @@ void Trace(const Arrival& arrival, const Ending& ending, const grpc::Status& wir
   Traces& traces = arrival.env->engine.traces();
   if (!traces.on() && !is_slow) return;
   CallRecord record;
+  record.trace = arrival.trace;
+  // A stranger's calls are nothing that others hear of.
+  if (arrival.env->identity != nullptr && ending.account == nullptr) record.trace.sampled = false;
   record.time = {absl::ToUnixNanos(arrival.begin), absl::ToUnixNanos(end)};
   record.owner = OwnerNumber(ending.account);
   record.method = static_cast<uint16_t>(arrival.method.number);
   record.status = static_cast<uint16_t>(wire.error_code());
   record.parts = ending.parts;
-  record = traces.Keep(record, ContextOf(arrival));
+  traces.Keep(record);
   if (is_slow) arrival.env->state->slow_calls().Keep({MethodName(arrival.method.number), record});
 }
 

@@ -114,6 +114,7 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
       : arrival_(arrival), admitted_(Admit(arrival, right)), answer_(answer) {
     control_.cancelled = &cancelled_;
     control_.deadline = DeadlineOf(*arrival.context);
+    control_.trace = arrival.trace.number();
   }
 
   // Reads the request and hands the call to `body`: at once, or on a thread of the pool.

@@ -19,7 +19,7 @@ namespace kiln::server {
 namespace {
 
 // What a command takes beside what it brings.
-constexpr uint64_t kCommandBytes = 512;
+constexpr uint64_t kCommandBytes = 768;
 
 // Not as long as a tenant may have to wait: a server that stops waits for this.
 constexpr absl::Duration kLongestWait = absl::Milliseconds(100);
@@ -76,6 +76,8 @@ class SubmitCall final : public StreamReactor, public Outlet, public Gate::Watch
     CountReceived(*admitted_, incoming_);
     auto command = std::make_unique<Command>();
     command->arrived = SteadyNow();
+    command->method = static_cast<uint16_t>(admitted_->arrival().method.number);
+    command->trace = env_.engine.traces().BeginCommand(admitted_->arrival().trace);
     command->payload_bytes = incoming_.Length() + kCommandBytes;
     // Before it waits: what waits counts, too.
     absl::Status paid = Pay(*command);
@@ -99,6 +101,7 @@ class SubmitCall final : public StreamReactor, public Outlet, public Gate::Watch
   void TakeMessage(std::unique_ptr<Command> command, absl::Status status) {
     if (absl::MutexLock lock(&mutex_); ended_ || cancelled_) return;
     if (status.ok()) status = Decode(incoming_, LimitsOf(env_), command->request);
+    command->parts.Set(Part::kDecode, command->arrived, absl::Now());
     if (status.ok() && admitted_->account() != nullptr) {
       status = command->payload.Grow(DecodedBytes(command->request, incoming_.Length()));
     }

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/clock.h"
 #include "server/services/rpcs.h"
+#include "server/stream/command.h"
 #include "server/trace/traces.h"
 
 namespace kiln::server {
@@ -27,21 +28,15 @@ std::string BytesOf(const std::array<uint8_t, kBytes>& id) {
   return std::string(reinterpret_cast<const char*>(id.data()), kBytes);
 }
 
-// Of tenants beyond those that the accounts have by number, none.
-std::string NameOf(const Accounts& accounts, uint32_t owner) {
-  if (owner == 0 || owner > Accounts::kNumbered) return "";
-  const Account* const account = accounts.Numbered(owner - 1);
-  return account == nullptr ? "" : account->name();
-}
-
 void Fill(const CallRecord& record, const Accounts& accounts, v1::TraceResponse::Call& call) {
-  call.set_trace_id(BytesOf(record.trace_id));
-  call.set_span_id(BytesOf(record.span_id));
+  call.set_trace_id(BytesOf(record.trace.trace_id));
+  call.set_span_id(BytesOf(record.trace.span_id));
   const bool has_parent =
-      std::any_of(record.parent.begin(), record.parent.end(), [](uint8_t byte) { return byte != 0; });
-  if (has_parent) call.set_parent_span_id(BytesOf(record.parent));
+      std::any_of(record.trace.parent.begin(), record.trace.parent.end(), [](uint8_t byte) { return byte != 0; });
+  if (has_parent) call.set_parent_span_id(BytesOf(record.trace.parent));
   call.set_method(std::string(MethodName(record.method)));
-  call.set_tenant(NameOf(accounts, record.owner));
+  if (record.command != 0) absl::StrAppend(call.mutable_method(), ".", CommandName(record.command));
+  call.set_tenant(OwnerName(accounts, record.owner));
   call.set_device(std::string(record.parts.device.view()));
   call.set_status(record.status);
   call.set_begin_ns(record.time.begin_ns);
@@ -59,7 +54,7 @@ void Fill(const CallRecord& record, const Accounts& accounts, v1::TraceResponse:
 void Fill(const RunOfDevice& record, const Accounts& accounts, v1::TraceResponse::Run& run) {
   run.set_device(std::string(record.device.view()));
   run.set_kernel(std::string(record.kernel.view()));
-  run.set_tenant(NameOf(accounts, record.owner));
+  run.set_tenant(OwnerName(accounts, record.owner));
   run.set_begin_ns(record.time.begin_ns);
   run.set_end_ns(record.time.end_ns);
   run.set_launches(record.launches);
@@ -72,7 +67,7 @@ void rpc::DebugService::Trace(UnaryCall<v1::TraceRequest, v1::TraceResponse>& ca
   absl::Status status = CheckSeconds("seconds", asked.seconds());
   if (status.ok()) status = CheckSeconds("launch_seconds", asked.launch_seconds());
   const bool sees_all = call.tenant() == nullptr || call.tenant()->Has(Right::kAdmin);
-  // A kernel's record does not say whose it is.
+  // It slows the runs of all.
   if (status.ok() && asked.launch_seconds() > 0 && !sees_all) status = WithoutRight(*call.tenant(), Right::kAdmin);
   if (!status.ok()) return call.Reply(std::move(status));
 

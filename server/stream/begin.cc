@@ -20,6 +20,11 @@ absl::Span<const int64_t> ShapeOf(const google::protobuf::RepeatedField<int64_t>
 
 }  // namespace
 
+absl::string_view CommandName(int field) {
+  const auto* const command = v1::SubmitRequest::descriptor()->FindFieldByNumber(field);
+  return command == nullptr ? "" : absl::string_view(command->name());
+}
+
 void CommandStream::Begin(Command& command) {
   const v1::SubmitRequest& request = command.request;
   switch (request.command_case()) {
@@ -143,7 +148,8 @@ void CommandStream::Replay(Command& command) {
   // With programs for several devices it is many entries of their queues, made as it goes: commands behind
   // it begin when it has ended.
   if (request.found != nullptr && !request.found->sequence->is_one_entry()) Wait(command, Stall::kLast);
-  engine_.Replay(request, control_, [&command](absl::StatusOr<ExecuteTiming> timing) {
+  request.parts = &command.parts;
+  engine_.Replay(request, ControlOf(command), [&command](absl::StatusOr<ExecuteTiming> timing) {
     if (timing.ok() && command.request.replay().want_timing()) {
       v1::ReplaySequenceResponse& answer = *command.AddAnswer().message.mutable_replayed();
       FillTiming(*timing, {command.arrived, command.arrived, SteadyNow()}, *answer.mutable_timing());

@@ -58,7 +58,8 @@ void CommandStream::Execute(Command& command) {
   };
   request->submitted = [self = shared_from_this(), id = command.request.command_id()] { self->Submitted(id); };
   Wait(command, Stall::kLast);
-  engine_.Execute(*std::move(request), control_, [&command](absl::StatusOr<ExecuteResult> result) {
+  request->parts = &command.parts;
+  engine_.Execute(*std::move(request), ControlOf(command), [&command](absl::StatusOr<ExecuteResult> result) {
     command.stream->OnExecuted(command, std::move(result));
   });
 }

@@ -9,11 +9,13 @@
 
 #include "absl/container/inlined_vector.h"
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "base/account.h"
 #include "kiln/v1/kernel_service.pb.h"
 #include "server/engine/buffers.h"
 #include "server/engine/memory/poison.h"
+#include "server/trace/traces.h"
 
 namespace kiln::server {
 
@@ -31,9 +33,16 @@ struct Answer {
 };
 using AnswerPtr = std::shared_ptr<const Answer>;
 
+// "execute", by its field's number in SubmitRequest; empty if there is none.
+absl::string_view CommandName(int field);
+
 struct Command {
   v1::SubmitRequest request;
   absl::Time arrived;
+  // For traces: the ids, and the row of the RPC that it came by; then when its parts were.
+  CallTrace trace;
+  uint16_t method = 0;
+  CallParts parts;
   // What it brought and the server keeps for it.
   uint64_t payload_bytes = 0;
   // Held while it is under way, so that a server that stops waits for it.
@@ -56,7 +65,10 @@ struct Command {
   bool started = false;
 
   bool done = false;
+  absl::Time ended;
   absl::Status status;
+  // As its client is told: its own failure, or that of its cause.
+  absl::StatusCode outcome = absl::StatusCode::kOk;
   // That failure, if commands before it are not done: what it has not made is poisoned by it already.
   CausePtr failure;
   absl::InlinedVector<std::shared_ptr<Answer>, 1> answers;

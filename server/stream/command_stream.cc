@@ -4,9 +4,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "base/error.h"
 #include "server/fair/lane.h"
 #include "server/metrics/count.h"
+#include "server/trace/traces.h"
 
 namespace kiln::server {
 namespace {
@@ -257,6 +259,7 @@ void CommandStream::Submitted(uint64_t command_id) {
 
 void CommandStream::Complete(Command& command, absl::Status status) {
   const std::shared_ptr<CommandStream> self = command.stream;
+  command.ended = absl::Now();
   Retired retired;
   std::shared_ptr<Outlet> wake;
   bool go_on = false, alone = false;
@@ -279,6 +282,7 @@ void CommandStream::Complete(Command& command, absl::Status status) {
     alone = !retired.empty() && stall_ == Stall::kIdle && under_way_.size() == 1;
     go_on = !beginning_ && CanGoOn();
   }
+  for (const std::unique_ptr<Command>& each : retired) Trace(*each);
   retired.clear();
   if (wake != nullptr) wake->Wake();
   if (alone) PassQueues(0);
@@ -328,6 +332,7 @@ void CommandStream::RetireOne(Command& command) {
     cause = command.failure == nullptr ? CauseOf(command) : command.failure;
   }
   if (cause != nullptr) {
+    command.outcome = cause->status.code();
     if (command.failure != nullptr) command.touched.Replace(command.failure, cause);
     command.touched.MarkPoisoned(cause);
     command.answers.clear();
@@ -342,6 +347,20 @@ void CommandStream::RetireOne(Command& command) {
   command.ready = static_cast<int>(command.answers.size());
   Release(command);
   coming_bytes_ -= command.coming_bytes;
+}
+
+void CommandStream::Trace(const Command& command) {
+  Traces& traces = engine_.traces();
+  if (!traces.on()) return;
+  CallRecord record;
+  record.trace = command.trace;
+  record.command = static_cast<uint8_t>(command.request.command_case());
+  record.owner = OwnerNumber(control_.account);
+  record.method = command.method;
+  record.status = static_cast<uint16_t>(command.outcome);
+  record.time = {absl::ToUnixNanos(command.arrived), absl::ToUnixNanos(command.ended)};
+  record.parts = command.parts;
+  traces.Keep(record);
 }
 
 }  // namespace kiln::server

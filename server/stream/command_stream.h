@@ -112,6 +112,12 @@ class CommandStream final : public SessionStream, public std::enable_shared_from
   // A piece has come, or no further one will be asked for.
   void OnPiece(Command& command, const absl::Status& status, bool data);
 
+  // For what it has done: observers know by it whose that is.
+  Control ControlOf(const Command& command) const {
+    Control control = control_;
+    control.trace = command.trace.number();
+    return control;
+  }
   // Notes memory as read, written, or overwritten: `bytes`, or all that are left.
   using Bytes = absl::optional<uint64_t>;
   void Reads(Command& command, const BufferAddress& at, Bytes bytes = absl::nullopt);
@@ -143,6 +149,8 @@ class CommandStream final : public SessionStream, public std::enable_shared_from
   using Retired = absl::InlinedVector<std::unique_ptr<Command>, 4>;
   void Retire(Retired& retired) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void RetireOne(Command& command) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Keeps when its parts were.
+  void Trace(const Command& command);
   void Release(Command& command) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool HasRoomLocked() const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
   bool AnswersHaveRoom() const ABSL_SHARED_LOCKS_REQUIRED(mutex_);

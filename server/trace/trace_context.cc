@@ -44,6 +44,8 @@ std::optional<TraceContext> ParseTraceparent(absl::string_view header) {
     return std::nullopt;
   }
   if (IsZero(context.trace_id) || IsZero(context.parent)) return std::nullopt;
+  constexpr uint8_t kSampled = 1;
+  context.sampled = (flags[0] & kSampled) != 0;
   return context;
 }
 

@@ -13,6 +13,7 @@ namespace kiln::server {
 struct TraceContext {
   std::array<uint8_t, 16> trace_id = {};  // not all zero
   std::array<uint8_t, 8> parent = {};     // the caller's span; not all zero
+  bool sampled = false;                   // the caller has it recorded
 };
 
 // W3C Trace Context: "00-<32 hex>-<16 hex>-<2 hex>", lower case. Of a version after 00, what a reader of 00

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <memory>
 #include <numeric>
 #include <string>
 #include <thread>
@@ -106,6 +107,7 @@ TEST(Traceparent, IsRead) {
     EXPECT_EQ(context->trace_id[15], 0xef);
     EXPECT_EQ(context->parent[1], 0xf0);
     EXPECT_EQ(context->parent[7], 0xb7);
+    EXPECT_EQ(context->sampled, header[54] == '1');
   }
 }
 
@@ -139,22 +141,114 @@ CallRecord Call(int64_t end_ns, uint32_t owner) {
   return record;
 }
 
-TEST(Traces, CallsHaveTheirCallersTraceOrOneOfTheirOwn) {
-  Traces traces(1 << 20);
+TraceContext Context(bool sampled) {
   TraceContext context;
   context.trace_id.fill(7);
   context.parent.fill(9);
-  traces.Keep(Call(100, 0), context);
-  traces.Keep(Call(200, 0), std::nullopt);
-  traces.Keep(Call(300, 0), std::nullopt);
-  const std::vector<CallRecord> calls = traces.Calls({});
-  ASSERT_EQ(calls.size(), 3u);
-  EXPECT_EQ(calls[0].trace_id, context.trace_id);
-  EXPECT_EQ(calls[0].parent, context.parent);
-  EXPECT_EQ(calls[1].parent, (std::array<uint8_t, 8>()));
-  EXPECT_NE(calls[1].trace_id, calls[2].trace_id);
-  EXPECT_NE(calls[1].span_id, calls[2].span_id);
-  EXPECT_NE(calls[1].trace_id, (std::array<uint8_t, 16>()));
+  context.sampled = sampled;
+  return context;
+}
+
+TEST(Traces, CallsHaveTheirCallersTraceOrOneOfTheirOwn) {
+  Traces traces(1 << 20);
+  const CallTrace theirs = traces.Begin(Context(true)), first = traces.Begin(std::nullopt),
+                  second = traces.Begin(std::nullopt);
+  EXPECT_EQ(theirs.trace_id, Context(true).trace_id);
+  EXPECT_EQ(theirs.parent, Context(true).parent);
+  EXPECT_TRUE(theirs.remote);
+  EXPECT_EQ(theirs.number(), 0u) << "nobody gets it";
+  EXPECT_EQ(first.parent, SpanId());
+  EXPECT_EQ(first.trace_id, TraceOf(first.span_id));
+  EXPECT_NE(first.trace_id, second.trace_id);
+  EXPECT_NE(first.span_id, second.span_id);
+  EXPECT_NE(first.trace_id, TraceId());
+  EXPECT_NE(ChildOf(first.span_id, 1), ChildOf(first.span_id, 2));
+  CallRecord record = Call(100, 0);
+  record.trace = theirs;
+  traces.Keep(record);
+  ASSERT_EQ(traces.Calls({}).size(), 1u);
+  EXPECT_EQ(traces.Calls({})[0].trace.trace_id, theirs.trace_id);
+}
+
+TEST(Traces, CommandsAreOfTheirStreamsTraceIfTheClientNamedOne) {
+  Traces traces(1 << 20);
+  const CallTrace theirs = traces.Begin(Context(false)), own = traces.Begin(std::nullopt);
+  const CallTrace child = traces.BeginCommand(theirs), linked = traces.BeginCommand(own);
+  EXPECT_EQ(child.trace_id, theirs.trace_id);
+  EXPECT_EQ(child.parent, theirs.span_id);
+  EXPECT_FALSE(child.linked);
+  EXPECT_FALSE(child.remote);
+  EXPECT_EQ(linked.parent, own.span_id);
+  EXPECT_TRUE(linked.linked);
+  EXPECT_NE(linked.trace_id, own.trace_id);
+  EXPECT_EQ(TraceOf(linked.parent), own.trace_id);
+}
+
+class Gathered final : public TraceSink {
+ public:
+  void OnCall(const CallRecord& call) override { calls.push_back(call); }
+  void OnRun(const RunOfDevice& run) override { runs.push_back(run); }
+  std::vector<CallRecord> calls;
+  std::vector<RunOfDevice> runs;
+};
+
+TEST(Traces, TheCallersWordIsBeforeTheRatio) {
+  for (const double ratio : {0.0, 1.0}) {
+    Traces traces(0);
+    EXPECT_FALSE(traces.on());
+    const auto sink = std::make_shared<Gathered>();
+    traces.SetSink(sink, ratio);
+    EXPECT_TRUE(traces.on());
+    EXPECT_TRUE(traces.Begin(Context(true)).sampled);
+    EXPECT_FALSE(traces.Begin(Context(false)).sampled);
+    EXPECT_EQ(traces.Begin(std::nullopt).sampled, ratio == 1);
+    EXPECT_TRUE(traces.BeginCommand(traces.Begin(Context(true))).sampled);
+    EXPECT_FALSE(traces.BeginCommand(traces.Begin(Context(false))).sampled);
+    CallRecord record = Call(100, 0);
+    for (const bool sampled : {true, false}) {
+      record.trace = traces.Begin(Context(sampled));
+      traces.Keep(record);
+    }
+    ASSERT_EQ(sink->calls.size(), 1u);
+    EXPECT_TRUE(sink->calls[0].trace.sampled);
+  }
+}
+
+// By the trace's id: half of many, within ten standard deviations.
+TEST(Traces, TheRatioIsOfMany) {
+  Traces traces(0);
+  traces.SetSink(std::make_shared<Gathered>(), 0.5);
+  constexpr int kMany = 10'000;
+  int sampled = 0;
+  for (int i = 0; i < kMany; ++i) sampled += traces.Begin(std::nullopt).sampled ? 1 : 0;
+  EXPECT_NEAR(sampled, kMany / 2, 500);
+}
+
+TEST(Traces, RunsAndKernelsOfSampledCallsAreTheSinks) {
+  Traces traces(0);
+  const auto sink = std::make_shared<Gathered>();
+  traces.SetSink(sink, 0);
+  const uint64_t number = traces.Begin(Context(true)).number();
+  EXPECT_NE(number, 0u);
+  EXPECT_TRUE(traces.WantsLaunches(number));
+  EXPECT_FALSE(traces.WantsLaunches(0));
+  Accounts accounts;
+  const Account* const alice = accounts.Of("alice");
+  traces.OnLaunch({"CPU:0", "add", 1e-3, alice, number});
+  runtime::RunRecord run;
+  run.device = "CPU:0";
+  run.account = alice;
+  traces.OnRun(run);
+  run.trace = number;
+  traces.OnRun(run);
+  ASSERT_EQ(sink->runs.size(), 2u);
+  EXPECT_EQ(sink->runs[0].kernel.view(), "add");
+  for (const RunOfDevice& each : sink->runs) {
+    EXPECT_EQ(each.call, number);
+    EXPECT_EQ(OwnerName(accounts, each.owner), "alice");
+  }
+  EXPECT_EQ(OwnerName(accounts, 0), "");
+  EXPECT_EQ(OwnerName(accounts, 1'000'000), "");
 }
 
 TEST(Traces, AreChosenByOwnerAndEnd) {
@@ -164,9 +258,9 @@ TEST(Traces, AreChosenByOwnerAndEnd) {
   const Account* const bob = accounts.Of("bob");
   EXPECT_EQ(OwnerNumber(nullptr), 0u);
   EXPECT_NE(OwnerNumber(alice), OwnerNumber(bob));
-  for (const int64_t end : {100, 200, 300}) traces.Keep(Call(end, OwnerNumber(alice)), std::nullopt);
-  traces.Keep(Call(250, OwnerNumber(bob)), std::nullopt);
-  traces.Keep(Call(260, 0), std::nullopt);
+  for (const int64_t end : {100, 200, 300}) traces.Keep(Call(end, OwnerNumber(alice)));
+  traces.Keep(Call(250, OwnerNumber(bob)));
+  traces.Keep(Call(260, 0));
   const auto ends = [&](const Traces::Wanted& wanted) {
     std::vector<int64_t> found;
     for (const CallRecord& call : traces.Calls(wanted)) found.push_back(call.time.end_ns);
@@ -186,11 +280,11 @@ class Observed final : public runtime::RuntimeObserver {
 TEST(Traces, KernelsAreKeptWhileSomebodyAsks) {
   Observed next;
   Traces traces(1 << 20, &next);
-  EXPECT_FALSE(traces.WantsLaunches());
+  EXPECT_FALSE(traces.WantsLaunches(0));
   traces.KeepLaunches(absl::Now() - absl::Seconds(1));
-  EXPECT_FALSE(traces.WantsLaunches());
+  EXPECT_FALSE(traces.WantsLaunches(0));
   traces.KeepLaunches(absl::Now() + absl::Hours(1));
-  EXPECT_TRUE(traces.WantsLaunches());
+  EXPECT_TRUE(traces.WantsLaunches(0));
   traces.OnLaunch({.device = "CPU:0", .kernel = "add", .seconds = 1e-3});
   runtime::RunRecord run;
   run.device = "CPU:0";
@@ -211,8 +305,8 @@ TEST(Traces, AreOffWithoutMemory) {
   Traces traces(0);
   EXPECT_FALSE(traces.on());
   traces.KeepLaunches(absl::Now() + absl::Hours(1));
-  EXPECT_FALSE(traces.WantsLaunches());
-  traces.Keep(Call(100, 0), std::nullopt);
+  EXPECT_FALSE(traces.WantsLaunches(0));
+  traces.Keep(Call(100, 0));
   traces.OnRun({});
   EXPECT_TRUE(traces.Calls({}).empty());
   EXPECT_TRUE(traces.Runs({}).empty());

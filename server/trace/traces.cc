@@ -4,6 +4,7 @@
 #include <cstring>
 #include <iterator>
 #include <random>
+#include <utility>
 
 #include "absl/time/clock.h"
 
@@ -19,6 +20,20 @@ uint64_t Mixed(uint64_t number) {
   number = (number ^ (number >> 30)) * 0xbf58476d1ce4e5b9;
   number = (number ^ (number >> 27)) * 0x94d049bb133111eb;
   return number ^ (number >> 31);
+}
+
+// Of one in so many, as OpenTelemetry's samplers have it: by the trace's own id, so that whoever else samples the same
+// trace so keeps the same ones.
+constexpr uint64_t kRatioBits = 56;
+
+uint64_t BoundOf(double ratio) {
+  return static_cast<uint64_t>(std::clamp(ratio, 0.0, 1.0) * static_cast<double>(uint64_t{1} << kRatioBits));
+}
+
+uint64_t RatioOf(const TraceId& id) {
+  uint64_t number = 0;
+  for (size_t i = id.size() - kRatioBits / 8; i < id.size(); ++i) number = number << 8 | id[i];
+  return number;
 }
 
 uint64_t RandomSeed() {
@@ -46,6 +61,30 @@ Interval JustEnded(double seconds) {
 
 }  // namespace
 
+TraceId TraceOf(const SpanId& span) {
+  uint64_t id = 0;
+  std::memcpy(&id, span.data(), sizeof(id));
+  const uint64_t trace[2] = {Mixed(id), Mixed(~id)};
+  TraceId made;
+  std::memcpy(made.data(), trace, sizeof(trace));
+  return made;
+}
+
+SpanId ChildOf(const SpanId& span, uint64_t number) {
+  uint64_t id = 0;
+  std::memcpy(&id, span.data(), sizeof(id));
+  id = Mixed(id ^ Mixed(number + 1));
+  SpanId made;
+  std::memcpy(made.data(), &id, sizeof(id));
+  return made;
+}
+
+std::string OwnerName(const Accounts& accounts, uint32_t owner) {
+  if (owner == 0 || owner > Accounts::kNumbered) return "";
+  const Account* const account = accounts.Numbered(owner - 1);
+  return account == nullptr ? "" : account->name();
+}
+
 Traces::Traces(uint64_t bytes, runtime::RuntimeObserver* next)
     : calls_(bytes / 8 * kCallsShare),
       runs_(bytes / 8 * kRunsShare),
@@ -53,19 +92,45 @@ Traces::Traces(uint64_t bytes, runtime::RuntimeObserver* next)
       next_(next),
       seed_(RandomSeed()) {}
 
-CallRecord Traces::Keep(CallRecord record, const std::optional<TraceContext>& context) {
-  if (!on()) return record;
+void Traces::SetSink(std::shared_ptr<TraceSink> sink, double ratio) {
+  sink_ = std::move(sink);
+  sampled_below_ = BoundOf(ratio);
+}
+
+CallTrace Traces::Fresh() {
+  CallTrace trace;
   const uint64_t id = Mixed(seed_ + made_.fetch_add(1, std::memory_order_relaxed));
-  std::memcpy(record.span_id.data(), &id, sizeof(id));
-  if (context.has_value()) {
-    record.trace_id = context->trace_id;
-    record.parent = context->parent;
-  } else {
-    const uint64_t trace[2] = {Mixed(id), Mixed(~id)};
-    std::memcpy(record.trace_id.data(), trace, sizeof(trace));
-  }
+  std::memcpy(trace.span_id.data(), &id, sizeof(id));
+  trace.trace_id = TraceOf(trace.span_id);
+  trace.sampled = RatioOf(trace.trace_id) < sampled_below_;
+  return trace;
+}
+
+CallTrace Traces::Begin(const std::optional<TraceContext>& context) {
+  if (!on()) return {};
+  CallTrace trace = Fresh();
+  if (!context.has_value()) return trace;
+  trace.trace_id = context->trace_id;
+  trace.parent = context->parent;
+  trace.remote = true;
+  trace.sampled = context->sampled && sink_ != nullptr;
+  return trace;
+}
+
+CallTrace Traces::BeginCommand(const CallTrace& stream) {
+  if (!on()) return {};
+  CallTrace trace = Fresh();
+  trace.parent = stream.span_id;
+  trace.linked = !stream.remote;
+  if (trace.linked) return trace;
+  trace.trace_id = stream.trace_id;
+  trace.sampled = stream.sampled;
+  return trace;
+}
+
+void Traces::Keep(const CallRecord& record) {
+  if (record.trace.sampled) sink_->OnCall(record);
   calls_.Write(record);
-  return record;
 }
 
 std::vector<CallRecord> Traces::Calls(const Wanted& wanted) const { return Sorted(calls_, wanted); }
@@ -79,19 +144,21 @@ std::vector<RunOfDevice> Traces::Runs(const Wanted& wanted) const {
 }
 
 void Traces::OnRun(const runtime::RunRecord& record) {
-  if (runs_.keeps()) {
+  if (on()) {
     RunOfDevice run;
     run.time = JustEnded(record.device_seconds);
+    run.call = record.trace;
     run.owner = OwnerNumber(record.account);
     run.launches = record.launches;
     run.device.Set(record.device);
     runs_.Write(run);
+    if (record.trace != 0) sink_->OnRun(run);
   }
   if (next_ != nullptr) next_->OnRun(record);
 }
 
-bool Traces::WantsLaunches() const {
-  if (next_ != nullptr && next_->WantsLaunches()) return true;
+bool Traces::WantsLaunches(uint64_t trace) const {
+  if (trace != 0 || (next_ != nullptr && next_->WantsLaunches(trace))) return true;
   const int64_t until = launches_until_ns_.load(std::memory_order_relaxed);
   return until != 0 && launches_.keeps() && absl::GetCurrentTimeNanos() < until;
 }
@@ -99,11 +166,14 @@ bool Traces::WantsLaunches() const {
 void Traces::OnLaunch(const runtime::LaunchRecord& record) {
   RunOfDevice launch;
   launch.time = JustEnded(record.seconds);
+  launch.call = record.trace;
+  launch.owner = OwnerNumber(record.account);
   launch.launches = 1;
   launch.device.Set(record.device);
   launch.kernel.Set(record.kernel);
   launches_.Write(launch);
-  if (next_ != nullptr && next_->WantsLaunches()) next_->OnLaunch(record);
+  if (record.trace != 0) sink_->OnRun(launch);
+  if (next_ != nullptr && next_->WantsLaunches(record.trace)) next_->OnLaunch(record);
 }
 
 }  // namespace kiln::server

@@ -33,7 +33,7 @@ const std::map<std::string, std::function<v1::Graph()>>& Models() {
 class LaunchTimes : public runtime::RuntimeObserver {
  public:
   void OnRun(const runtime::RunRecord&) override { launch_ = 0; }
-  bool WantsLaunches() const override { return true; }
+  bool WantsLaunches(uint64_t) const override { return true; }
   void OnLaunch(const runtime::LaunchRecord& record) override {
     if (launch_ == best_.size()) best_.push_back(record.seconds);
     best_[launch_] = std::min(best_[launch_], record.seconds);

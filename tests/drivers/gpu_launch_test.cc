@@ -68,7 +68,7 @@ TEST_P(GpuLaunchTest, TheCardsClockSaysHowLongLaunchesTook) {
 TEST_P(GpuLaunchTest, RunsAndTheirLaunchesAreTimedByIt) {
   struct Observer final : runtime::RuntimeObserver {
     void OnRun(const runtime::RunRecord& record) override { runs.push_back(record.device_seconds); }
-    bool WantsLaunches() const override { return wants; }
+    bool WantsLaunches(uint64_t) const override { return wants; }
     void OnLaunch(const runtime::LaunchRecord& record) override { launches.push_back(record.seconds); }
     bool wants = false;
     std::vector<double> runs, launches;

@@ -137,7 +137,7 @@ TEST_P(GpuSequenceTest, AStopTakesEffectWithin64Launches) {
   // Cancelled, or too late, from the moment that the run begins to launch.
   struct Stopper final : runtime::RuntimeObserver {
     void OnRun(const runtime::RunRecord& record) override { launches = record.launches; }
-    bool WantsLaunches() const override {
+    bool WantsLaunches(uint64_t) const override {
       cancelled = true;
       return false;
     }

@@ -22,7 +22,7 @@ import graphs
 import kiln
 import support
 from kiln.transport import wire
-from kiln.v1 import kernel_service_pb2
+from kiln.v1 import buffer_service_pb2, kernel_service_pb2
 
 
 class Calls:
@@ -183,6 +183,8 @@ class TenantsTest(unittest.TestCase):
                     calls = Calls(server, token=name)
                     compiled = calls.compile(graphs.elementwise("ADD"))
                     calls.call("KernelService.Execute", execution(compiled))
+                    if name == "alice":
+                        calls.call("BufferService.Allocate", buffer_service_pb2.AllocateRequest(bytes=4096))
                 stranger = Calls(server, token="mallory")
                 self.assertEqual(stranger.refused("KernelService.Execute", execution(compiled)),
                                  grpc.StatusCode.UNAUTHENTICATED)  # fmt: skip
@@ -195,6 +197,12 @@ class TenantsTest(unittest.TestCase):
         self.assertEqual(found["kiln_quota_limit", "bob", "sessions"], 1)
         self.assertEqual(found["kiln_quota_used", "bob", "sessions"], 0)
         self.assertEqual(found["kiln_quota_used", "bob", "requests_in_flight"], 0)
+        self.assertEqual(found["kiln_tenant_memory_bytes", "CPU:0", "alice", "in_use"], 4096)
+        self.assertNotIn(("kiln_tenant_memory_bytes", "CPU:0", "alice", "guaranteed"), found)
+        shares = {key[1:]: value for key, value in found.items() if key[0] == "kiln_share_ratio"}
+        self.assertEqual(set(shares), {("CPU:0", "alice"), ("CPU:0", "bob")})
+        self.assertGreater(min(shares.values()), 0)
+        self.assertEqual(found["kiln_predicted_wait_seconds", "CPU:0"], 0)  # all has been done
         # Each has its own programs.
         self.assertEqual(found["kiln_cache_lookups_total", "miss", "compiled"], 2)
         calls = "grpc_server_call_duration_seconds_count"

@@ -13,6 +13,7 @@ import grpc
 
 import support  # finds the package
 import graphs
+import kiln
 from kiln.transport import wire
 from kiln.v1 import debug_service_pb2, kernel_service_pb2
 
@@ -95,6 +96,31 @@ class TraceTest(unittest.TestCase):
         failed = self.caller.executions()[-1]
         self.assertEqual(failed.status, grpc.StatusCode.NOT_FOUND.value[0])
         self.assertEqual([part.name for part in failed.parts], ["decode", "verify", "cache"])
+
+    def test_commands_of_a_stream_have_entries_of_their_own(self):
+        found = []
+
+        def there():
+            found[:] = [call for call in self.caller.trace().calls if call.method == "KernelService.Submit.execute"]
+            return found
+
+        with kiln.connect(self.server.address) as client:
+            self.assertEqual(client.arange(3).numpy().tolist(), [0, 1, 2])
+        self.assertTrue(support.eventually(there))
+        command = found[-1]
+        self.assertEqual((command.device, command.status, len(command.trace_id)), ("CPU:0", 0, 16))
+        names = [part.name for part in command.parts]
+        self.assertEqual(names[0], "decode")
+        self.assertLess(names.index("turn"), names.index("device"))
+        for part in command.parts:
+            self.assertLessEqual(command.begin_ns, part.begin_ns, part.name)
+            self.assertLessEqual(part.end_ns, command.end_ns, part.name)
+
+        def stream():
+            return [call for call in self.caller.trace().calls if call.span_id == command.parent_span_id]
+
+        self.assertTrue(support.eventually(stream))  # it has ended when the server has noticed
+        self.assertEqual([call.method for call in stream()], ["KernelService.Submit"])
 
     def test_kernels_are_timed_for_who_asks(self):
         request = self.caller.execution()

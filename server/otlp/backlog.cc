@@ -1,0 +1,79 @@
+#include "server/otlp/backlog.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/container/flat_hash_set.h"
+
+namespace kiln::server {
+namespace {
+
+// Whether one had to go.
+template <typename Record>
+bool Push(std::deque<Record>& records, const Record& record, size_t most) {
+  const bool full = records.size() == most;
+  if (full) records.pop_front();
+  records.push_back(record);
+  return full;
+}
+
+}  // namespace
+
+void Backlog::OnCall(const CallRecord& call) {
+  Place& place = PlaceOf(call.owner);
+  size_t calls = 0;
+  {
+    absl::MutexLock lock(&place.mutex);
+    if (Push(place.calls, call, kCallsOfOne)) return metrics_->otlp_records.Add(1, ExportEnd::kPushedOut);
+    calls = calls_.fetch_add(1, std::memory_order_relaxed) + 1;
+  }
+  if (calls == kEnough) Wake();
+}
+
+void Backlog::OnRun(const RunOfDevice& run) {
+  Place& place = PlaceOf(run.owner);
+  absl::MutexLock lock(&place.mutex);
+  if (Push(place.runs, run, kRunsOfOne)) metrics_->otlp_records.Add(1, ExportEnd::kPushedOut);
+}
+
+void Backlog::TakeFrom(Place& place, Taken& taken) {
+  absl::MutexLock lock(&place.mutex);
+  const size_t count = std::min(place.calls.size(), kCallsAtOnce);
+  if (count == 0) return;
+  absl::flat_hash_set<uint64_t> of_these;
+  for (size_t i = 0; i < count; ++i) {
+    of_these.insert(place.calls.front().trace.number());
+    taken.calls.push_back(place.calls.front());
+    place.calls.pop_front();
+  }
+  calls_.fetch_sub(count, std::memory_order_relaxed);
+  const auto theirs = [&](const RunOfDevice& run) { return of_these.contains(run.call); };
+  std::copy_if(place.runs.begin(), place.runs.end(), std::back_inserter(taken.runs), theirs);
+  place.runs.erase(std::remove_if(place.runs.begin(), place.runs.end(), theirs), place.runs.end());
+}
+
+Backlog::Taken Backlog::Take() {
+  Taken taken;
+  for (size_t i = 0; i < kPlaces && taken.calls.size() < kEnough; ++i) {
+    TakeFrom(places_[next_], taken);
+    next_ = (next_ + 1) % kPlaces;
+  }
+  return taken;
+}
+
+void Backlog::Wait(absl::Duration most) {
+  absl::MutexLock lock(&mutex_);
+  const absl::Time until = absl::Now() + most;
+  while (!awake_ && calls_.load(std::memory_order_relaxed) < kEnough) {
+    if (changed_.WaitWithDeadline(&mutex_, until)) break;
+  }
+  awake_ = false;
+}
+
+void Backlog::Wake() {
+  absl::MutexLock lock(&mutex_);
+  awake_ = true;
+  changed_.Signal();
+}
+
+}  // namespace kiln::server
