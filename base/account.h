@@ -29,8 +29,8 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "base/clock.h"
 
 namespace kiln {
 
@@ -113,23 +113,23 @@ class Account {
   uint64_t refusals() const { return refusals_.load(std::memory_order_relaxed); }
 
   // Held now, or what of the last window's has not drained away, rounded up.
-  uint64_t used(Quota quota, absl::Time now = absl::Now()) const;
+  uint64_t used(Quota quota, absl::Time now = SteadyNow()) const;
 
   // For Charge. QUOTA_EXCEEDED if there would be more than the limit; `amount` may be 0.
   absl::Status Take(Quota quota, uint64_t amount);
   void GiveBack(Quota quota, uint64_t amount);
 
   // For a quota that is a rate: how long until its window is not full. Zero: it is not.
-  absl::Duration Wait(Quota rate, absl::Time now = absl::Now()) const;
+  absl::Duration Wait(Quota rate, absl::Time now = SteadyNow()) const;
   // For what is held: whether there may be no more.
   bool Full(Quota quota) const {
     const uint64_t most = limit(quota);
     return most != 0 && used(quota) >= most;
   }
   // Takes so much of the window, full or not.
-  void Owe(Quota rate, double amount, absl::Time now = absl::Now());
+  void Owe(Quota rate, double amount, absl::Time now = SteadyNow());
   // Both: QUOTA_EXCEEDED, with the time to wait, if the window is full; else owes it.
-  absl::Status Spend(Quota rate, double amount, absl::Time now = absl::Now());
+  absl::Status Spend(Quota rate, double amount, absl::Time now = SteadyNow());
 
  private:
   static size_t Index(Quota quota) { return static_cast<size_t>(quota); }
@@ -160,8 +160,8 @@ absl::Status CheckRate(Account* account, Quota rate);
 // Owes the seconds of its own life.
 class Meter {
  public:
-  Meter(Account* account, Quota rate) : account_(account), rate_(rate), begin_(absl::Now()) {}
-  ~Meter() { Owe(account_, rate_, absl::ToDoubleSeconds(absl::Now() - begin_)); }
+  Meter(Account* account, Quota rate) : account_(account), rate_(rate), begin_(SteadyNow()) {}
+  ~Meter() { Owe(account_, rate_, absl::ToDoubleSeconds(SteadyNow() - begin_)); }
   Meter(const Meter&) = delete;
   Meter& operator=(const Meter&) = delete;
 

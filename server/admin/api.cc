@@ -11,7 +11,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "base/clock.h"
 #include "kiln/v1/debug_service.pb.h"
 #include "server/admin/explanations.h"
 #include "server/engine/engine.h"
@@ -64,7 +64,7 @@ AdminAnswer State(const ServerState& state, const AdminRequest& request) {
 AdminAnswer Calls(Engine& engine) {
   std::vector<CallRecord> calls = engine.traces().Calls({});
   v1::StateResponse answer;
-  const absl::Time now = absl::Now();
+  const absl::Time now = SteadyNow();
   for (size_t i = 0; i < std::min(calls.size(), kCalls); ++i) {
     const CallRecord& record = calls[calls.size() - 1 - i];
     // Of tenants beyond those that have a number, nobody.

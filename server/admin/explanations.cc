@@ -8,7 +8,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
-#include "absl/time/clock.h"
+#include "base/clock.h"
 
 namespace kiln::server {
 namespace {
@@ -81,7 +81,7 @@ absl::StatusOr<Explanations::Shown> Explanations::Get(const ProgramStore::Progra
   }
   Control control;
   control.cancelled = &kept_->cancelled;
-  control.deadline = absl::Now() + absl::Seconds(kMostSeconds);
+  control.deadline = SteadyNow() + absl::Seconds(kMostSeconds);
   engine_->ExplainStored(program, control,
                          [kept = kept_](absl::StatusOr<Explanation> made) { kept->Add(std::move(made)); });
   return nullptr;

@@ -9,6 +9,7 @@
 
 #include "absl/container/fixed_array.h"
 #include "absl/strings/str_cat.h"
+#include "base/clock.h"
 #include "base/check.h"
 #include "base/error.h"
 #include "server/fair/owner.h"
@@ -355,7 +356,7 @@ double Turns::PredictedWait(const TurnRequest& request) const {
 
 double Turns::LongestWait(const runtime::hal::Device& device) const {
   absl::MutexLock lock(&mutex_);
-  return static_cast<double>(LineOf(&device).LongestWait(absl::Now())) / 1e9;
+  return static_cast<double>(LineOf(&device).LongestWait(SteadyNow())) / 1e9;
 }
 
 void Turns::ReadShares(const runtime::hal::Device& device,
@@ -373,7 +374,7 @@ LineLook Turns::Look(const runtime::hal::Device& device, absl::Span<const Accoun
   LineLook look;
   absl::MutexLock lock(&mutex_);
   const DeviceLine& line = LineOf(&device);
-  const absl::Time now = absl::Now();
+  const absl::Time now = SteadyNow();
   for (const Waiting* one = running_; one != nullptr; one = one->next) {
     for (const Waiting::Place& place : one->places) {
       if (place.line != &line) continue;

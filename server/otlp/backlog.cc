@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
+#include "base/clock.h"
 
 namespace kiln::server {
 namespace {
@@ -63,7 +64,7 @@ Backlog::Taken Backlog::Take() {
 
 void Backlog::Wait(absl::Duration most) {
   absl::MutexLock lock(&mutex_);
-  const absl::Time until = absl::Now() + most;
+  const absl::Time until = SteadyNow() + most;
   while (!awake_ && calls_.load(std::memory_order_relaxed) < kEnough) {
     if (changed_.WaitWithDeadline(&mutex_, until)) break;
   }

@@ -9,6 +9,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/escaping.h"
+#include "base/clock.h"
 
 namespace kiln::server {
 namespace {
@@ -56,10 +57,10 @@ void OtlpExporter::Run() {
       Export(taken);
     }
   }
-  const absl::Time end = absl::Now() + kAtTheEnd;
+  const absl::Time end = SteadyNow() + kAtTheEnd;
   for (;;) {
     const Backlog::Taken taken = backlog_->Take();
-    const absl::Duration left = end - absl::Now();
+    const absl::Duration left = end - SteadyNow();
     if (taken.calls.empty() || left <= absl::Milliseconds(1)) return;
     Count(taken, Try(BodyOf(taken), left, nullptr));
   }

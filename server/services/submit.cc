@@ -101,7 +101,7 @@ class SubmitCall final : public StreamReactor, public Outlet, public Gate::Watch
   void TakeMessage(std::unique_ptr<Command> command, absl::Status status) {
     if (absl::MutexLock lock(&mutex_); ended_ || cancelled_) return;
     if (status.ok()) status = Decode(incoming_, LimitsOf(env_), command->request);
-    command->parts.Set(Part::kDecode, command->arrived, absl::Now());
+    command->parts.Set(Part::kDecode, command->arrived, SteadyNow());
     if (status.ok() && admitted_->account() != nullptr) {
       status = command->payload.Grow(DecodedBytes(command->request, incoming_.Length()));
     }

@@ -1,4 +1,5 @@
 #include "server/state/state.h"
+#include "base/clock.h"
 
 #include <pthread.h>
 
@@ -6,7 +7,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/time/clock.h"
 #include "compiler/options/version.h"
 #include "server/build_id.h"
 #include "server/state/collecting.h"
@@ -29,7 +29,7 @@ void FindAccounts(const StateViewer& viewer, Collecting& from) {
 
 ServerState::ServerState(const Options& options, Engine* engine)
     : engine_(engine),
-      begin_(absl::Now()),
+      begin_(SteadyNow()),
       options_(options),
       build_(BuildId()),
       history_(engine->devices().size()),
@@ -60,13 +60,13 @@ void ServerState::SampleUntilStopped() {
       absl::MutexLock lock(&mutex_);
       if (mutex_.AwaitWithTimeout(absl::Condition(&stopping_), options_.period)) return;
     }
-    SampleShares(absl::Now());
+    SampleShares(SteadyNow());
   }
 }
 
 v1::StateResponse ServerState::Collect(const v1::StateRequest& asked, const StateViewer& viewer) const {
   v1::StateResponse state;
-  Collecting from = {*engine_, history_, viewer, asked, absl::Now(), {}, {}, {}, {}};
+  Collecting from = {*engine_, history_, viewer, asked, SteadyNow(), {}, {}, {}, {}};
   FindAccounts(viewer, from);
   for (const auto& device : engine_->devices()) from.lines.push_back(engine_->turns().Look(*device, from.accounts));
 

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "server/fair/lane.h"
 #include "server/metrics/count.h"
@@ -259,7 +259,7 @@ void CommandStream::Submitted(uint64_t command_id) {
 
 void CommandStream::Complete(Command& command, absl::Status status) {
   const std::shared_ptr<CommandStream> self = command.stream;
-  command.ended = absl::Now();
+  command.ended = SteadyNow();
   Retired retired;
   std::shared_ptr<Outlet> wake;
   bool go_on = false, alone = false;

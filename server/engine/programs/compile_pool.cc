@@ -1,4 +1,5 @@
 #include "server/engine/programs/compile_pool.h"
+#include "base/clock.h"
 
 #include <algorithm>
 #include <chrono>
@@ -6,7 +7,6 @@
 #include <memory>
 #include <utility>
 
-#include "absl/time/clock.h"
 #include "base/check.h"
 
 namespace kiln::server {
@@ -55,7 +55,7 @@ void CompilePool::Work(size_t thread) {
       if (served.entry == nullptr) return;
       jobs_.Open(served.session);
       job.reset(reinterpret_cast<Job*>(served.entry));
-      running_[thread] = Running{job->tenant, absl::Now()};
+      running_[thread] = Running{job->tenant, SteadyNow()};
     }
     const auto begin = std::chrono::steady_clock::now();
     job->run();
