@@ -45,13 +45,14 @@ int WriteReport(const nlohmann::json& report, const std::string& path);
 std::shared_ptr<grpc::Channel> ChannelTo(const std::string& address);
 
 // As kilnd is by default, on a free port of loopback, and says nothing; with so much memory
-// to share, or with what `set` sets.
+// to share.
 class BenchServer {
  public:
   explicit BenchServer(uint64_t shared_memory_bytes = 0);
-  explicit BenchServer(const std::function<void(v1::ServerConfig&)>& set);
+  // As `config` says, on such a port. `worker` is as StartServer's.
+  explicit BenchServer(v1::ServerConfig config, const std::string& worker = "");
   const std::string& address() const { return address_; }
-  int admin_port() const { return server_->admin_port(); }
+  server::RpcServer& server() { return *server_; }
   // The hash of a graph in its text form, compiled.
   std::string Compile(const char* text) const;
 

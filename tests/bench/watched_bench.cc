@@ -77,12 +77,19 @@ class Scraper {
   std::thread thread_;
 };
 
+v1::ServerConfig SetBy(const std::function<void(v1::ServerConfig&)>& set) {
+  v1::ServerConfig config = server::DefaultConfig();
+  set(config);
+  return config;
+}
+
 // A server, and clients of it with the least program there is.
 class Watched {
  public:
   Watched(std::string name, const std::function<void(v1::ServerConfig&)>& set, int clients)
-      : name(std::move(name)), server_(set) {
-    if (server_.admin_port() != 0) scraper_ = std::make_unique<Scraper>(server_.admin_port());
+      : name(std::move(name)), server_(SetBy(set)) {
+    const int port = server_.server().admin_port();
+    if (port != 0) scraper_ = std::make_unique<Scraper>(port);
     request_.set_graph_hash(server_.Compile(kTiny));
     v1::AllocateRequest allocate;
     allocate.set_bytes(kTinyBytes);
