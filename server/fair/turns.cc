@@ -22,6 +22,8 @@ constexpr absl::Duration kTick = absl::Milliseconds(5);
 constexpr int kIdleTicks = 20;
 // However many wait, looking for those that are not wanted takes no more than this part of the time.
 constexpr int kOneIn = 20;
+// So many times its estimate what is overdue has taken.
+constexpr int kOverdueTimes = 4;
 // Who calls has its own caller's work to do: of what is begun within the call (runtime/hal/queue.h) there may be no
 // end. So after so many in a row it leaves the others to the watch.
 constexpr int kMostInARow = 32;
@@ -82,6 +84,9 @@ struct Waiting {
   absl::FixedArray<Place, 1> places;
   size_t missing = 0;  // places that it has no turn at
   absl::Time began;
+  bool apart = true;  // all its devices are its tenant's own
+  bool aside = false;
+  // In one list: first_, then, if it is apart, apart_.
   Waiting* previous = nullptr;
   Waiting* next = nullptr;
 };
@@ -150,9 +155,7 @@ absl::Status Turns::Enqueue(Waiting& waiting) {
     place.line->queue.Push(place.entry, owner, request.estimate_ns, /*joint=*/waiting.places.size() > 1,
                            {request.guessed, request.may_be_long});
   }
-  waiting.next = first_;
-  if (first_ != nullptr) first_->previous = &waiting;
-  first_ = &waiting;
+  Join(waiting, first_);
   if (asleep_) changed_.Signal();
   return absl::OkStatus();
 }
@@ -165,6 +168,7 @@ void Turns::Take(TurnRequest request, TurnCallback go) {
     Waiting::Place& place = waiting->places[i];
     place.waiting = waiting.get();
     place.line = &LineOf(waiting->request.devices[i]);
+    waiting->apart &= place.line->device != waiting->request.devices[i];
     lines.push_back(place.line);
   }
   absl::Status status;
@@ -177,8 +181,15 @@ void Turns::Take(TurnRequest request, TurnCallback go) {
   Pump(std::move(lines));
 }
 
-void Turns::Leave(Waiting& waiting) {
-  (waiting.previous == nullptr ? first_ : waiting.previous->next) = waiting.next;
+void Turns::Join(Waiting& waiting, Waiting*& list) {
+  waiting.previous = nullptr;
+  waiting.next = list;
+  if (list != nullptr) list->previous = &waiting;
+  list = &waiting;
+}
+
+void Turns::Leave(Waiting& waiting, Waiting*& list) {
+  (waiting.previous == nullptr ? list : waiting.previous->next) = waiting.next;
   if (waiting.next != nullptr) waiting.next->previous = waiting.previous;
 }
 
@@ -194,7 +205,8 @@ Waiting* Turns::Next(DeviceLine& line) {
     if (waiting.places.size() > 1) {
       for (Waiting::Place& each : waiting.places) each.line->queue.Begin(each.entry);
     }
-    Leave(waiting);
+    Leave(waiting, first_);
+    if (waiting.apart) Join(waiting, apart_);
     waiting.began = absl::Now();
     for (Waiting::Place& each : waiting.places) {
       if (each.line->queue.in_flight() == 1) each.line->worked_since = waiting.began;
@@ -252,6 +264,7 @@ void Turns::End(Waiting* ended, uint64_t measured_ns) {
   {
     const absl::Time now = absl::Now();
     absl::MutexLock lock(&mutex_);
+    if (waiting->apart) Leave(*waiting, apart_);
     for (Waiting::Place& place : waiting->places) {
       place.line->queue.End(place.entry, measured_ns);
       place.line->worked_since = now;
@@ -261,12 +274,27 @@ void Turns::End(Waiting* ended, uint64_t measured_ns) {
   Pump(std::move(lines));
 }
 
+void Turns::SetAside(absl::Time now, Lines& lines) {
+  for (Waiting* waiting = apart_; waiting != nullptr; waiting = waiting->next) {
+    const absl::Duration taken = now - waiting->began;
+    const absl::Duration due = options_.overdue + kOverdueTimes * absl::Nanoseconds(waiting->request.estimate_ns);
+    if (waiting->aside || taken < due) continue;
+    waiting->aside = true;
+    for (Waiting::Place& place : waiting->places) {
+      place.line->queue.SetAside(place.entry, static_cast<uint64_t>(absl::ToInt64Nanoseconds(taken)));
+      place.line->worked_since = now;
+      Add(place.line, lines);
+    }
+  }
+}
+
 void Turns::Sweep() {
   std::vector<std::pair<std::unique_ptr<Waiting>, absl::Status>> gone;
   Lines lines;
   const absl::Time now = absl::Now();
   {
     absl::MutexLock lock(&mutex_);
+    SetAside(now, lines);
     for (Waiting *waiting = first_, *next = nullptr; waiting != nullptr; waiting = next) {
       next = waiting->next;
       const runtime::hal::LaunchControl& control = waiting->request.control;
@@ -274,7 +302,7 @@ void Turns::Sweep() {
       if (!cancelled && now < control.deadline) continue;
       absl::Status wanted = control.Check();
       if (wanted.ok()) continue;  // the clock was set back
-      Leave(*waiting);
+      Leave(*waiting, first_);
       for (Waiting::Place& place : waiting->places) {
         place.session = place.line->queue.Remove(place.entry);
         Add(place.line, lines);

@@ -6,6 +6,9 @@
 // the device that has just ended something, on that of another caller, or on one of its own. What is of one session is
 // handed on in the order in which it came: what that submits to the devices' queues, within its call, keeps that order.
 //
+// What is overdue on devices that a tenant has for itself, and so in a process of its own, is set aside while others
+// wait: it goes on beside them, and only its tenant waits for it (README.md, "set aside").
+//
 // What wants several devices waits at each and is called once it is its turn at all of them. From
 // its turn at one on, its own session waits there, and others do not. All that want several come
 // to their devices in one order, so none waits for one behind it.
@@ -23,6 +26,7 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "runtime/hal/device.h"
 #include "runtime/hal/module.h"
@@ -83,6 +87,8 @@ class Turns {
     uint64_t budget_ns = 1'000'000;
     // Of one tenant, or of one session where there are none, at one device.
     size_t most_waiting = 16'384;
+    // What runs in a process of its own is overdue after four times its estimate and this.
+    absl::Duration overdue = absl::Milliseconds(100);
   };
   // The devices outlive this. One that a tenant has for itself is the same place as the server's of its name: both
   // compute on the same cores.
@@ -111,9 +117,11 @@ class Turns {
   // Serves the next of a line; null if it is nobody's turn.
   Waiting* Next(DeviceLine& line) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void End(Waiting* waiting, uint64_t measured_ns);
-  void Leave(Waiting& waiting) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Those that are not wanted any more are told.
+  static void Join(Waiting& waiting, Waiting*& list);
+  static void Leave(Waiting& waiting, Waiting*& list);
+  // Those that are not wanted any more are told; those that are overdue are set aside.
   void Sweep();
+  void SetAside(absl::Time now, Lines& lines) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool NobodyCalls() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return pumps_ == 0; }
   void SweepUntilStopped();
 
@@ -123,6 +131,7 @@ class Turns {
   mutable absl::Mutex mutex_;
   absl::CondVar changed_;
   Waiting* first_ ABSL_GUARDED_BY(mutex_) = nullptr;  // of those that have not been called
+  Waiting* apart_ ABSL_GUARDED_BY(mutex_) = nullptr;  // of those that have a turn on devices of their tenant's own
   // Threads that call: one may do so for others after its own is answered.
   int pumps_ ABSL_GUARDED_BY(mutex_) = 0;
   bool asleep_ ABSL_GUARDED_BY(mutex_) = false;
