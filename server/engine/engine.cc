@@ -12,7 +12,6 @@
 #include "base/graph/graph_hash.h"
 #include "server/engine/executions/execution.h"
 #include "server/engine/programs/program_key.h"
-#include "server/fair/owner.h"
 
 namespace kiln::server {
 namespace {
@@ -73,6 +72,7 @@ Engine::Engine(const EngineOptions& options, std::vector<std::unique_ptr<runtime
                CompileFn compile, GradientFn gradient, runtime::RuntimeObserver* observer, TuneFn tune)
     : options_(options),
       devices_(std::move(devices)),
+      tenant_devices_(options.tenant_devices == nullptr ? nullptr : options.tenant_devices(devices_)),
       metrics_(options.metrics == nullptr ? std::make_shared<Metrics>() : options.metrics),
       traces_(options.trace_buffer_bytes, observer),
       runs_(metrics_.get(), NamesOf(devices_), &traces_),
@@ -113,7 +113,7 @@ Engine::~Engine() {
   pool_.reset();
   if (options_.disk != nullptr) options_.disk->ForgetAccounts();
   runtime::hal::DrainAll(devices_);
-  if (options_.tenant_devices != nullptr) options_.tenant_devices->Drain();
+  if (tenant_devices_ != nullptr) tenant_devices_->Drain();
 }
 
 absl::StatusOr<ProgramId> Engine::Identify(const v1::Graph* graph, absl::string_view hash, absl::string_view device,
@@ -258,8 +258,8 @@ void Engine::Gradient(const v1::GradientRequest& request, const Session* caller,
                       GradientCallback done) {
   auto place = PlaceToCompile(control.account);
   if (!place.ok()) return done(std::move(place).status());
-  pool_->Schedule(OwnerOf(control), [this, &request, domain = DomainOf(caller), control, place = *std::move(place),
-                                     done = std::move(done)]() mutable {
+  pool_->Schedule(control, [this, &request, domain = DomainOf(caller), control, place = *std::move(place),
+                            done = std::move(done)]() mutable {
     if (absl::Status wanted = control.Check(); !wanted.ok()) return done(std::move(wanted));
     auto made = [&] {
       const Meter meter(control.account, Quota::kCompileSeconds);

@@ -24,6 +24,7 @@ struct FairQueue::Tenant : FairLevel::Flow {
   size_t waiting = 0;
   uint64_t waiting_ns = 0;
   int closed = 0;  // its sessions, added up
+  int aside = 0;   // entries of it that are set aside
   size_t most_sessions = kKept;
 };
 
@@ -56,7 +57,8 @@ void FairQueue::Update(Session& session, bool anew, bool tenant_anew) {
   Tenant& tenant = *session.tenant;
   const bool asks = session.first != nullptr && session.closed == 0;
   asks ? tenant.level.Wake(session, anew) : tenant.level.Sleep(session);
-  tenant.level.First() != nullptr ? level_.Wake(tenant, tenant_anew) : level_.Sleep(tenant);
+  const bool may_be_served = tenant.aside == 0 && tenant.level.First() != nullptr;
+  may_be_served ? level_.Wake(tenant, tenant_anew) : level_.Sleep(tenant);
 }
 
 void FairQueue::Forget(Tenant& touched) {
@@ -83,7 +85,7 @@ void FairQueue::Push(Entry& entry, const FairOwner& owner, uint64_t estimate_ns,
   entry.known_ns_ = doubt.guessed ? 0 : estimate_ns;
   entry.may_be_long_ = doubt.may_be_long;
   entry.joint_ = joint;
-  entry.served_ = entry.begun_ = false;
+  entry.served_ = entry.begun_ = entry.aside_ = false;
   entry.next_ = nullptr;
   entry.previous_ = session.last;
   (session.last == nullptr ? session.first : session.last->next_) = &entry;
@@ -174,8 +176,7 @@ void FairQueue::Open(Session* session) {
   Forget(*session->tenant);
 }
 
-void FairQueue::End(Entry& entry, uint64_t measured_ns) {
-  KILN_CHECK(entry.served_ && entry.joint_ == entry.begun_);
+void FairQueue::Settle(Entry& entry, uint64_t cost_ns) {
   in_flight_ns_ -= entry.counted_ns_;
   in_flight_known_ns_ -= entry.known_ns_;
   --in_flight_;
@@ -184,11 +185,40 @@ void FairQueue::End(Entry& entry, uint64_t measured_ns) {
     for (Session* held : std::exchange(held_, {})) Reopen(*held);
   }
   Session& session = *entry.session_;
-  const double more = static_cast<double>(measured_ns) - static_cast<double>(entry.charged_ns_);
+  const double more = static_cast<double>(cost_ns) - static_cast<double>(entry.charged_ns_);
   session.tenant->level.End(session, more);
   level_.End(*session.tenant, more);
+  entry.charged_ns_ = cost_ns;
+}
+
+void FairQueue::SetAside(Entry& entry, uint64_t so_far_ns) {
+  KILN_CHECK(entry.served_ && entry.joint_ == entry.begun_ && !entry.aside_);
+  Settle(entry, std::max(so_far_ns, entry.charged_ns_));
+  entry.aside_ = true;
+  Session& session = *entry.session_;
+  Close(session);  // so that neither it nor its tenant is forgotten
+  ++session.tenant->aside;
   Update(session);
-  Forget(*session.tenant);
+}
+
+void FairQueue::End(Entry& entry, uint64_t measured_ns) {
+  KILN_CHECK(entry.served_ && entry.joint_ == entry.begun_);
+  Session& session = *entry.session_;
+  Tenant& tenant = *session.tenant;
+  if (entry.aside_) {
+    const uint64_t more = measured_ns - std::min(measured_ns, entry.charged_ns_);
+    tenant.level.Charge(session, static_cast<double>(more));
+    level_.Charge(tenant, static_cast<double>(more));
+    --tenant.aside;
+    --session.closed;
+    --tenant.closed;
+    // While it was not served it was owed nothing.
+    Update(session, /*anew=*/false, /*tenant_anew=*/true);
+  } else {
+    Settle(entry, measured_ns);
+    Update(session);
+  }
+  Forget(tenant);
 }
 
 FairQueue::Session* FairQueue::Remove(Entry& entry) {

@@ -83,6 +83,7 @@ class FairQueue {
     bool joint_ = false;
     bool begun_ = false;
     bool served_ = false;
+    bool aside_ = false;
   };
 
   explicit FairQueue(const Options& options);
@@ -108,6 +109,9 @@ class FairQueue {
   void Begin(Entry& entry);
   void Open(Session* session);
 
+  // One that was served, and begun, goes on beside the others: for them it has ended, after so long. Its tenant is
+  // served nothing until it has. Not twice.
+  void SetAside(Entry& entry, uint64_t so_far_ns);
   // One that was served, and begun, has ended. After it the entry is its owner's alone.
   void End(Entry& entry, uint64_t measured_ns);
   // One that was not served, or not begun, is not wanted any more. Its session is closed until
@@ -135,6 +139,8 @@ class FairQueue {
 
   Session& SessionOf(const FairOwner& owner);
   void Unlink(Entry& entry);
+  // It is with the device no more, and has cost so much.
+  void Settle(Entry& entry, uint64_t cost_ns);
   // What it takes of the budget.
   uint64_t CountOf(const Entry& entry) const;
   // Whoever has something waiting and may be served asks; the others do not.

@@ -87,6 +87,145 @@ TEST(FairQueue, WhatMayBeLongIsWithTheDeviceAlone) {
   EXPECT_EQ(pop(), nullptr);
 }
 
+// What is overdue in a process of its own (server/fair/README.md, "set aside").
+class SetAside : public testing::Test {
+ protected:
+  FairQueue::Entry* Pop() {
+    const FairQueue::Served served = queue_.Pop();
+    if (served.entry == nullptr) return nullptr;
+    queue_.Open(served.session);
+    return served.entry;
+  }
+  void Joint(FairQueue::Entry& entry, const FairOwner& owner) {
+    queue_.Push(entry, owner, 10, /*joint=*/true);
+    ASSERT_EQ(Pop(), &entry);
+    queue_.Begin(entry);
+  }
+
+  FairQueue queue_{{.budget_ns = 100}};
+  const FairOwner hung_{.tenant = 1, .session = 1}, hung_too_{.tenant = 1, .session = 2}, other_{.tenant = 2};
+};
+
+TEST_F(SetAside, TheOthersHaveTheDeviceAndTheBudgetIsGivenBackOnce) {
+  FairQueue::Entry hung, a, b, c, d;
+  queue_.Push(hung, hung_, 1000, /*joint=*/false, {.may_be_long = true});
+  EXPECT_EQ(Pop(), &hung);
+  for (FairQueue::Entry* each : {&a, &b, &c, &d}) queue_.Push(*each, other_, 50);
+  EXPECT_EQ(Pop(), nullptr);
+  queue_.SetAside(hung, 5000);
+  EXPECT_EQ(queue_.in_flight(), 0u);
+  EXPECT_EQ(Pop(), &a);
+  EXPECT_EQ(Pop(), &b);
+  EXPECT_EQ(Pop(), nullptr) << "the budget is what it was";
+  queue_.End(hung, 1'000'000);  // late
+  EXPECT_EQ(queue_.in_flight(), 2u);
+  EXPECT_EQ(Pop(), nullptr) << "and stays that";
+  queue_.End(a, 50);
+  EXPECT_EQ(Pop(), &c);
+  EXPECT_EQ(Pop(), nullptr);
+  queue_.End(b, 50);
+  EXPECT_EQ(Pop(), &d);
+  queue_.End(c, 50);
+  queue_.End(d, 50);
+  EXPECT_EQ(queue_.in_flight(), 0u);
+  EXPECT_EQ(queue_.PredictedWait(other_), 0u);
+}
+
+TEST_F(SetAside, ItsTenantWaitsInAllSessionsUntilAllOfItsHaveEnded) {
+  FairQueue::Entry first, second, same, another, other;
+  queue_.Push(first, hung_, 10);
+  queue_.Push(second, hung_too_, 10);
+  EXPECT_EQ(Pop(), &first);
+  EXPECT_EQ(Pop(), &second);
+  queue_.SetAside(first, 500);
+  queue_.SetAside(second, 500);
+  queue_.Push(same, hung_, 10);
+  queue_.Push(another, {.tenant = 1, .session = 3}, 10);
+  EXPECT_EQ(Pop(), nullptr);
+  queue_.Push(other, other_, 10);
+  EXPECT_EQ(Pop(), &other);
+  queue_.End(other, 10);
+  queue_.End(first, 600);
+  EXPECT_EQ(Pop(), nullptr);
+  queue_.End(second, 600);
+  EXPECT_NE(Pop(), nullptr);
+  EXPECT_NE(Pop(), nullptr);
+  EXPECT_EQ(queue_.waiting(), 0u);
+  queue_.End(same, 10);
+  queue_.End(another, 10);
+}
+
+TEST_F(SetAside, ItsTimeIsCharged) {
+  FairQueue::Entry hung, own, others[5];
+  queue_.Push(hung, hung_, 100);
+  EXPECT_EQ(Pop(), &hung);
+  for (FairQueue::Entry& each : others) queue_.Push(each, other_, 100);
+  queue_.SetAside(hung, 200);
+  queue_.Push(own, hung_, 100);
+  queue_.End(hung, 400);
+  // As much for the other as the first has had, and then the first again.
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_EQ(Pop(), &others[i]);
+    queue_.End(others[i], 100);
+  }
+  EXPECT_EQ(Pop(), &own);
+  queue_.End(own, 100);
+  EXPECT_EQ(Pop(), &others[4]);
+  queue_.End(others[4], 100);
+}
+
+TEST_F(SetAside, WhatWasThoughtToTakeLongerStaysChargedUntilItHasEnded) {
+  FairQueue::Entry hung;
+  queue_.Push(hung, hung_, 1000);
+  EXPECT_EQ(Pop(), &hung);
+  queue_.SetAside(hung, 10);
+  queue_.End(hung, 20);
+  EXPECT_EQ(queue_.in_flight(), 0u);
+  EXPECT_EQ(Pop(), nullptr);
+}
+
+TEST_F(SetAside, AJointOneLeavesItsPlaceToAnother) {
+  FairQueue::Entry joints[FairQueue::kMostJoint], next, after;
+  for (uint64_t i = 0; i < FairQueue::kMostJoint; ++i) Joint(joints[i], {.tenant = 1, .session = i});
+  queue_.Push(next, other_, 10, /*joint=*/true);
+  queue_.Push(after, {.tenant = 3}, 10, /*joint=*/true);
+  EXPECT_EQ(Pop(), nullptr);
+  queue_.SetAside(joints[0], 5000);
+  EXPECT_EQ(Pop(), &next);
+  queue_.Begin(next);
+  EXPECT_EQ(Pop(), nullptr);
+  queue_.End(joints[0], 9000);
+  EXPECT_EQ(Pop(), nullptr) << "its place is another's by now";
+  queue_.End(next, 10);
+  EXPECT_EQ(Pop(), &after);
+  queue_.Begin(after);
+  queue_.End(after, 10);
+  for (size_t i = 1; i < FairQueue::kMostJoint; ++i) queue_.End(joints[i], 10);
+  EXPECT_EQ(queue_.in_flight(), 0u);
+}
+
+TEST_F(SetAside, ATenantThatGoesMeanwhileIsForgottenAfterwards) {
+  FairQueue::Entry hung, gone;
+  queue_.Push(hung, hung_, 10);
+  EXPECT_EQ(Pop(), &hung);
+  queue_.SetAside(hung, 50);
+  queue_.Push(gone, hung_, 10);
+  queue_.Open(queue_.Remove(gone));
+  EXPECT_EQ(queue_.waiting(1), 0u);
+  const auto many_come_and_go = [this] {
+    for (uint64_t tenant = 10; tenant < 10 + 8 * FairQueue::kKept; ++tenant) {
+      FairQueue::Entry entry;
+      queue_.Push(entry, {.tenant = tenant}, 10);
+      EXPECT_EQ(Pop(), &entry);
+      queue_.End(entry, 1000);
+    }
+  };
+  many_come_and_go();
+  queue_.End(hung, 60);  // which it has been there for
+  many_come_and_go();
+  EXPECT_LE(queue_.flows(), 4 * FairQueue::kKept);
+}
+
 TEST(FairQueue, NobodysWaitIsToldFromAGuess) {
   FairQueue queue({.budget_ns = 0});
   const FairOwner one{.tenant = 1, .session = 1}, two{.tenant = 2, .session = 1};

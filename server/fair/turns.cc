@@ -25,6 +25,8 @@ constexpr absl::Duration kTick = absl::Milliseconds(5);
 constexpr int kIdleTicks = 20;
 // However many wait, looking for those that are not wanted takes no more than this part of the time.
 constexpr int kOneIn = 20;
+// So many times its estimate what is overdue has taken.
+constexpr int kOverdueTimes = 4;
 // Who calls has its own caller's work to do: of what is begun within the call (runtime/hal/queue.h) there may be no
 // end. So after so many in a row it leaves the others to the watch.
 constexpr int kMostInARow = 32;
@@ -91,6 +93,9 @@ struct Waiting {
   absl::FixedArray<Place, 1> places;
   size_t missing = 0;  // places that it has no turn at
   absl::Time began;
+  bool apart = true;  // all its devices are its tenant's own
+  bool aside = false;
+  // In one list: first_, then running_.
   Waiting* previous = nullptr;
   Waiting* next = nullptr;
 };
@@ -174,6 +179,7 @@ void Turns::Take(TurnRequest request, TurnCallback go) {
     Waiting::Place& place = waiting->places[i];
     place.waiting = waiting.get();
     place.line = &LineOf(waiting->request.devices[i]);
+    waiting->apart &= place.line->device != waiting->request.devices[i];
     lines.push_back(place.line);
   }
   absl::Status status;
@@ -281,12 +287,28 @@ void Turns::End(Waiting* ended, uint64_t measured_ns) {
   Pump(std::move(lines));
 }
 
+void Turns::SetAside(absl::Time now, Lines& lines) {
+  for (Waiting* waiting = running_; waiting != nullptr; waiting = waiting->next) {
+    if (!waiting->apart) continue;
+    const absl::Duration taken = now - waiting->began;
+    const absl::Duration due = options_.overdue + kOverdueTimes * absl::Nanoseconds(waiting->request.estimate_ns);
+    if (waiting->aside || taken < due) continue;
+    waiting->aside = true;
+    for (Waiting::Place& place : waiting->places) {
+      place.line->queue.SetAside(place.entry, static_cast<uint64_t>(absl::ToInt64Nanoseconds(taken)));
+      place.line->worked_since = now;
+      Add(place.line, lines);
+    }
+  }
+}
+
 void Turns::Sweep() {
   std::vector<std::pair<std::unique_ptr<Waiting>, absl::Status>> gone;
   Lines lines;
   const absl::Time now = SteadyNow();
   {
     absl::MutexLock lock(&mutex_);
+    SetAside(now, lines);
     for (Waiting *waiting = first_, *next = nullptr; waiting != nullptr; waiting = next) {
       next = waiting->next;
       const runtime::hal::LaunchControl& control = waiting->request.control;

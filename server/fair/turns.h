@@ -6,6 +6,9 @@
 // the device that has just ended something, on that of another caller, or on one of its own. What is of one session is
 // handed on in the order in which it came: what that submits to the devices' queues, within its call, keeps that order.
 //
+// What is overdue on devices that a tenant has for itself, and so in a process of its own, is set aside while others
+// wait: it goes on beside them, and only its tenant waits for it (README.md, "set aside").
+//
 // What wants several devices waits at each and is called once it is its turn at all of them. From
 // its turn at one on, its own session waits there, and others do not. All that want several come
 // to their devices in one order, so none waits for one behind it.
@@ -105,6 +108,8 @@ class Turns {
     uint64_t budget_ns = 1'000'000;
     // Of one tenant, or of one session where there are none, at one device.
     size_t most_waiting = 16'384;
+    // What runs in a process of its own is overdue after four times its estimate and this.
+    absl::Duration overdue = absl::Milliseconds(100);
   };
   // The devices outlive this. One that a tenant has for itself is the same place as the server's of its name: both
   // compute on the same cores.
@@ -143,8 +148,9 @@ class Turns {
   // Into and out of one of the two lists.
   void Join(Waiting& waiting, Waiting*& first) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Leave(Waiting& waiting, Waiting*& first) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Those that are not wanted any more are told.
+  // Those that are not wanted any more are told; those that are overdue are set aside.
   void Sweep();
+  void SetAside(absl::Time now, Lines& lines) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool NobodyCalls() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return pumps_ == 0; }
   void SweepUntilStopped();
 

@@ -288,5 +288,123 @@ TEST_F(TurnsTest, ALanePassesBehindWhatItsCallerAskedFor) {
   EXPECT_TRUE(passed);
 }
 
+// A tenant whose programs run apart: its devices are places of the server's.
+class ApartTurnsTest : public TurnsTest {
+ protected:
+  ApartTurnsTest() {
+    Make(absl::ZeroDuration());
+    for (int i = 0; i < 2; ++i) own_.push_back(std::make_unique<QueueOnly>(i));
+  }
+  void Make(absl::Duration overdue) {
+    turns_ = nullptr;
+    turns_ = std::make_unique<Turns>(Turns::Options{.cpu_budget_ns = 0, .overdue = overdue}, devices_);
+  }
+  TurnRequest OwnAt(uint64_t flow, std::vector<int> devices = {0}) {
+    TurnRequest request = At(flow, /*estimate_ns=*/1, devices);
+    for (size_t i = 0; i < devices.size(); ++i) request.devices[i] = own_[devices[i]].get();
+    return request;
+  }
+  // A turn, whoever calls.
+  struct Had {
+    TurnCallback Keep() {
+      return [this](absl::StatusOr<Turn> got) {
+        status = got.status();
+        if (got.ok()) turn = *std::move(got);
+        called.Notify();
+      };
+    }
+    bool Waits() const { return !called.HasBeenNotified(); }
+    absl::Status status;
+    Turn turn;
+    absl::Notification called;
+  };
+
+  std::vector<std::unique_ptr<runtime::hal::Device>> own_;
+};
+
+TEST_F(ApartTurnsTest, WhatIsOverdueHoldsUpItsTenantAlone) {
+  Had hung, own, other, own_after, other_after;
+  turns_->Take(OwnAt(1), hung.Keep());
+  turns_->Take(OwnAt(1), own.Keep());
+  turns_->Take(At(2), other.Keep());
+  other.called.WaitForNotification();
+  EXPECT_TRUE(other.status.ok());
+  EXPECT_TRUE(own.Waits());
+  turns_->Take(At(2), other_after.Keep());
+  EXPECT_TRUE(other_after.Waits()) << "the others are in order still";
+  other.turn.End(1000);
+  other_after.called.WaitForNotification();
+  EXPECT_TRUE(own.Waits());
+  other_after.turn.End(1000);
+  EXPECT_TRUE(own.Waits());
+  hung.turn.End(1000);
+  own.called.WaitForNotification();
+  EXPECT_TRUE(own.status.ok());
+  own.turn.End(1000);
+  EXPECT_EQ(turns_->waiting(*devices_[0]), 0u);
+}
+
+TEST_F(ApartTurnsTest, WhatIsNotOverdueOrTheServersOwnIsNot) {
+  Make(absl::Hours(1));
+  std::atomic<bool> cancelled{false};
+  for (const bool apart : {true, false}) {
+    if (!apart) Make(absl::ZeroDuration());
+    Had holds, waits, told;
+    turns_->Take(apart ? OwnAt(1) : At(1), holds.Keep());
+    turns_->Take(At(2), waits.Keep());
+    // The watch has looked when it has told one that is cancelled.
+    cancelled = false;
+    TurnRequest request = At(3);
+    request.control.cancelled = &cancelled;
+    turns_->Take(std::move(request), told.Keep());
+    cancelled = true;
+    told.called.WaitForNotification();
+    EXPECT_TRUE(absl::IsCancelled(told.status));
+    EXPECT_TRUE(waits.Waits());
+    holds.turn.End(1000);
+    waits.called.WaitForNotification();
+    waits.turn.End(1000);
+  }
+}
+
+TEST_F(ApartTurnsTest, OneOnSeveralDevicesIsSetAsideAtAll) {
+  Had hung, own, first, second, both;
+  turns_->Take(OwnAt(1, {0, 1}), hung.Keep());
+  turns_->Take(OwnAt(1, {1}), own.Keep());
+  turns_->Take(At(2, 1000, {0, 1}), both.Keep());
+  both.called.WaitForNotification();
+  EXPECT_TRUE(both.status.ok());
+  EXPECT_TRUE(own.Waits()) << "all its tenant's devices are";
+  both.turn.End(1000);
+  turns_->Take(At(2, 1000, {0}), first.Keep());
+  turns_->Take(At(3, 1000, {1}), second.Keep());
+  first.called.WaitForNotification();
+  second.called.WaitForNotification();
+  first.turn.End(1000);
+  hung.turn.End(1'000'000);
+  EXPECT_TRUE(own.Waits()) << "the second device is another's now";
+  second.turn.End(1000);
+  own.called.WaitForNotification();
+  own.turn.End(1000);
+}
+
+TEST_F(ApartTurnsTest, WhoWaitsForItsOwnOverdueOneIsToldWhenItIsNotWantedAnyMore) {
+  Had hung, own, other;
+  turns_->Take(OwnAt(1), hung.Keep());
+  turns_->Take(At(2), other.Keep());
+  other.called.WaitForNotification();
+  std::atomic<bool> cancelled{false};
+  TurnRequest request = OwnAt(1);
+  request.control.cancelled = &cancelled;
+  turns_->Take(std::move(request), own.Keep());
+  EXPECT_TRUE(own.Waits());
+  cancelled = true;  // as all are when a server stops, or a tenant has gone
+  own.called.WaitForNotification();
+  EXPECT_TRUE(absl::IsCancelled(own.status));
+  other.turn.End(1000);
+  hung.turn.End(1000);
+  EXPECT_EQ(turns_->waiting(*devices_[0]), 0u);
+}
+
 }  // namespace
 }  // namespace kiln::server

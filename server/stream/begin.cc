@@ -64,9 +64,12 @@ void CommandStream::Overwrites(Command& command, const BufferAddress& at, Bytes 
 }
 
 absl::Status CommandStream::Reserve(Command& command, uint64_t handle) {
-  KILN_ASSIGN_OR_RETURN(PoisonPtr poison, engine_.buffers().table().Reserve(handle, *session_));
-  command.touched.Makes({std::move(poison), 0, Poison::kEnd});
-  return absl::OkStatus();
+  BufferTable& table = engine_.buffers().table();
+  absl::StatusOr<PoisonPtr> poison = table.Reserve(handle, *session_);
+  // What uses a name that was refused fails as this command does.
+  PoisonPtr named = poison.ok() ? *std::move(poison) : table.Refuse(handle, *session_);
+  if (named != nullptr) command.touched.Makes({std::move(named), 0, Poison::kEnd});
+  return poison.status();
 }
 
 void CommandStream::Allocate(Command& command) {

@@ -100,6 +100,34 @@ class ExecutorsTest(unittest.TestCase):
             self.assertEqual(set(before) & set(executors(self.server)), set())
             np.testing.assert_array_equal(kept.numpy(), np.arange(8, dtype=np.float32))
 
+    def test_one_that_hangs_holds_up_its_tenant_alone(self):
+        self.check(self.apart)
+        self.check(self.other)
+        before, wrong = self.apart.devices()[0].queue_depth, []
+
+        def run():
+            try:
+                self.check(self.apart)
+            except Exception as error:  # for the thread that looks
+                wrong.append(error)
+
+        hung = threading.Thread(target=run)
+        stopped = executors(self.server)
+        for process in stopped:
+            os.kill(process, signal.SIGSTOP)
+        try:
+            hung.start()
+            self.assertTrue(support.eventually(lambda: self.apart.devices()[0].queue_depth > before))
+            for _ in range(10):
+                self.check(self.plain)
+            self.assertTrue(hung.is_alive())
+        finally:
+            for process in stopped:
+                os.kill(process, signal.SIGCONT)
+            hung.join()
+        self.assertEqual(wrong, [])
+        self.check(self.apart)
+
     def goes_on(self, client):
         try:
             self.check(client)

@@ -72,6 +72,10 @@ absl::StatusOr<PoisonPtr> BufferTable::Reserve(uint64_t handle, Session& owner) 
   return added;
 }
 
+PoisonPtr BufferTable::Refuse(uint64_t handle, Session& owner) {
+  return Show(handle, &owner) == nullptr ? owner.names().Refuse(handle) : nullptr;
+}
+
 BufferTable::Record BufferTable::Show(uint64_t handle, const Session* caller) const {
   const Shard& shard = shards_[ShardOf(handle)];
   absl::MutexLock lock(&shard.mutex);

@@ -74,6 +74,10 @@ class BufferTable {
   // UnknownSession(). Until its names() are told the record, it stands for nothing.
   absl::StatusOr<PoisonPtr> Reserve(uint64_t handle, Session& owner);
 
+  // After Reserve has refused that: what poisons the name from now on (HandleNames::Refuse); null if it stands for
+  // something.
+  PoisonPtr Refuse(uint64_t handle, Session& owner);
+
   // What `caller`, which may be null, is shown: what it owns, and what has no
   // owner. All else is UNKNOWN_HANDLE naming the handle, or HANDLE_FREED for a
   // name of its own that it has freed. A name for which a failed command has made no

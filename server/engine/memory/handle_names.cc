@@ -1,5 +1,6 @@
 #include "server/engine/memory/handle_names.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/container/inlined_vector.h"
@@ -27,6 +28,7 @@ absl::Status HandleNames::Add(uint64_t handle, NamedRecord named, uint64_t max_h
   if (named_.size() >= max_handles) return TooManyHandles(max_handles, kSessionHeader);
   if (named_.contains(handle)) return HandleTaken(handle);
   KILN_RETURN_IF_ERROR(charge_.Grow(1));
+  ForgetRefused(handle);
   if (named.record != nullptr) bytes_ += OwnBytes(*named.record);
   named_.emplace(handle, std::move(named));
   return absl::OkStatus();
@@ -34,9 +36,31 @@ absl::Status HandleNames::Add(uint64_t handle, NamedRecord named, uint64_t max_h
 
 bool HandleNames::Find(uint64_t handle, NamedRecord& named) const {
   absl::MutexLock lock(&mutex_);
-  const auto found = named_.find(handle);
-  if (found == named_.end()) return false;
-  named = found->second;
+  if (const auto found = named_.find(handle); found != named_.end()) {
+    named = found->second;
+    return true;
+  }
+  for (const auto& [refused, poison] : refused_) {
+    if (refused != handle) continue;
+    named = {nullptr, poison};
+    return true;
+  }
+  return false;
+}
+
+PoisonPtr HandleNames::Refuse(uint64_t handle) {
+  absl::MutexLock lock(&mutex_);
+  if (handle == 0 || ended_ || named_.contains(handle)) return nullptr;
+  ForgetRefused(handle);
+  if (refused_.size() == kRefusedNames) refused_.pop_front();
+  return refused_.emplace_back(handle, std::make_shared<Poison>()).second;
+}
+
+bool HandleNames::ForgetRefused(uint64_t handle) {
+  const auto found =
+      std::find_if(refused_.begin(), refused_.end(), [handle](const auto& each) { return each.first == handle; });
+  if (found == refused_.end()) return false;
+  refused_.erase(found);
   return true;
 }
 
@@ -60,10 +84,13 @@ size_t HandleNames::Free(absl::Span<const uint64_t> handles) {
   absl::MutexLock lock(&mutex_);
   for (const uint64_t handle : handles) {
     const auto found = named_.find(handle);
-    if (found == named_.end()) continue;
-    if (found->second.record != nullptr) bytes_ -= OwnBytes(*found->second.record);
-    freed.push_back(std::move(found->second));
-    named_.erase(found);
+    if (found != named_.end()) {
+      if (found->second.record != nullptr) bytes_ -= OwnBytes(*found->second.record);
+      freed.push_back(std::move(found->second));
+      named_.erase(found);
+    } else if (!ForgetRefused(handle)) {
+      continue;
+    }
     ++freed_[handle];
     freed_order_.push_back(handle);
     if (freed_order_.size() <= kFreedNames) continue;
@@ -81,6 +108,7 @@ size_t HandleNames::End() {
     absl::MutexLock lock(&mutex_);
     ended_ = true;
     named_.swap(ended);
+    refused_.clear();
     charge_.Release();
     bytes_ = 0;
   }

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -27,13 +28,15 @@ struct BufferRecord;
 // How many freed names are remembered, to tell a use after its end from a name that
 // never was.
 inline constexpr size_t kFreedNames = 1024;
+// How many names that were refused are remembered, for the commands that use them all the same.
+inline constexpr size_t kRefusedNames = 256;
 
 // A handle of this name, or of the server's, is there already: HANDLE_TAKEN. For 0,
 // which names nothing: BAD_ARGUMENT.
 absl::Status HandleTaken(uint64_t handle);
 
 // What a name stands for. Without a record: a command that has failed, or is about to,
-// would have made it.
+// would have made it, or was refused the name.
 struct NamedRecord {
   std::shared_ptr<const BufferRecord> record;
   PoisonPtr poison;
@@ -51,10 +54,15 @@ class HandleNames {
   bool Find(uint64_t handle, NamedRecord& named) const;
   bool WasFreed(uint64_t handle) const;
 
+  // After Add has refused it: remembers that the name stands for nothing, until it is added or freed, or so many
+  // have been refused since. What poisons it; null for 0 and for a name that is there.
+  PoisonPtr Refuse(uint64_t handle);
+
   // Gives a name that was added without a record its record, unless it is gone.
   void Make(uint64_t handle, std::shared_ptr<const BufferRecord> record);
 
-  // Takes those of `handles` out that are there, and remembers them as freed. How many.
+  // Takes those of `handles` out that are there, and remembers them as freed; how many. One that was refused is
+  // freed, too, and not counted.
   size_t Free(absl::Span<const uint64_t> handles);
 
   // For people: Session::use(), of these.
@@ -71,6 +79,9 @@ class HandleNames {
   size_t End();
 
  private:
+  // Whether it was remembered as refused, and is not any more.
+  bool ForgetRefused(uint64_t handle) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
   mutable absl::Mutex mutex_;
   bool ended_ ABSL_GUARDED_BY(mutex_) = false;
   absl::flat_hash_map<uint64_t, NamedRecord> named_ ABSL_GUARDED_BY(mutex_);
@@ -79,6 +90,8 @@ class HandleNames {
   // How often each is in the queue; one that was given again is not freed.
   absl::flat_hash_map<uint64_t, uint32_t> freed_ ABSL_GUARDED_BY(mutex_);
   std::deque<uint64_t> freed_order_ ABSL_GUARDED_BY(mutex_);
+  // None of them is in named_; the oldest first.
+  std::deque<std::pair<uint64_t, PoisonPtr>> refused_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace kiln::server

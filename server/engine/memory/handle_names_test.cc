@@ -51,6 +51,29 @@ TEST_F(HandleNamesTest, AnUnmadeNameSaysWhyAndAMadeOneIsFoundPoisonedOrNot) {
   EXPECT_TRUE(table_.Free({1, 2}, &session_).ok());
 }
 
+TEST_F(HandleNamesTest, ARefusedNameSaysWhyUntilItIsAddedOrFreed) {
+  const auto refuse = [this](uint64_t name) {
+    const PoisonPtr poison = table_.Refuse(name, session_);
+    if (poison != nullptr)
+      poison->MarkPoisoned(0, Poison::kEnd, std::make_shared<Cause>(Cause{5, "", MakeError(v1::NEED_GRAPH, "why")}));
+    return poison != nullptr;
+  };
+  ASSERT_TRUE(table_.Reserve(1, session_).ok());
+  EXPECT_FALSE(refuse(1)) << "it stands for something";
+  EXPECT_FALSE(refuse(0));
+  for (uint64_t name = 2; name <= kRefusedNames + 2; ++name) EXPECT_TRUE(refuse(name));
+  EXPECT_EQ(CodeOf(table_.Find(2, &session_).status()), v1::UNKNOWN_HANDLE) << "the oldest is forgotten";
+  EXPECT_EQ(CodeOf(table_.Find(3, &session_).status()), v1::NEED_GRAPH);
+  EXPECT_EQ(CodeOf(table_.Find(3).status()), v1::UNKNOWN_HANDLE);  // others'
+  EXPECT_EQ(table_.size(), 1u);
+  EXPECT_TRUE(table_.Free({3}, &session_).ok());
+  EXPECT_EQ(CodeOf(table_.Find(3, &session_).status()), v1::HANDLE_FREED);
+  ASSERT_TRUE(table_.Reserve(4, session_).ok());
+  EXPECT_EQ(CodeOf(table_.Find(4, &session_).status()), v1::UNKNOWN_HANDLE);  // not made yet
+  EXPECT_TRUE(table_.Free({1, 4}, &session_).ok());
+  EXPECT_EQ(table_.size(), 0u);
+}
+
 TEST_F(HandleNamesTest, NotMoreFreedNamesAreKeptThanPromised) {
   for (uint64_t name = 1; name <= kFreedNames + 1; ++name) {
     ASSERT_TRUE(table_.Reserve(name, session_).ok());

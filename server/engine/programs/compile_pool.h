@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <list>
 #include <optional>
 #include <thread>
 #include <utility>
@@ -16,6 +17,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "base/account.h"
+#include "runtime/hal/module.h"
 #include "server/fair/fair_queue.h"
 
 namespace kiln::server {
@@ -36,11 +38,12 @@ class CompilePool {
   CompilePool(const CompilePool&) = delete;
   CompilePool& operator=(const CompilePool&) = delete;
 
-  // Calls `job` once, on a thread of the pool: owners share its time by their weights (fair_queue.h),
-  // and of one session jobs begin in the order of scheduling.
-  void Schedule(const FairOwner& owner, absl::AnyInvocable<void()> job);
-  // The server's own, which are one owner together.
-  void Schedule(absl::AnyInvocable<void()> job) { Schedule(FairOwner(), std::move(job)); }
+  // Calls `job` once, on a thread of the pool: callers share its time by their weights (fair_queue.h),
+  // and of one session jobs begin in the order of scheduling. One that is not wanted any more while it waits is called
+  // soon, whatever is before it: it looks at `control` before all else.
+  void Schedule(const runtime::hal::LaunchControl& control, absl::AnyInvocable<void()> job);
+  // The server's own, which are one caller together.
+  void Schedule(absl::AnyInvocable<void()> job) { Schedule(runtime::hal::LaunchControl(), std::move(job)); }
 
   // For people.
   struct Running {
@@ -57,13 +60,18 @@ class CompilePool {
  private:
   struct Job;
   void Work(size_t thread);
+  // Until the end: calls those that are not wanted any more.
+  void Watch();
+  // Waits for a while, where there are some that may come to that; false at the end.
+  bool WaitToLook() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool HasJobOrEnds() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return jobs_.waiting() > 0 || ending_; }
 
   mutable absl::Mutex mutex_;
   FairQueue jobs_ ABSL_GUARDED_BY(mutex_);
+  std::list<Job*> stoppable_ ABSL_GUARDED_BY(mutex_);                    // of those that wait
   std::vector<std::optional<Running>> running_ ABSL_GUARDED_BY(mutex_);  // by thread
   bool ending_ ABSL_GUARDED_BY(mutex_) = false;
-  std::vector<std::thread> threads_;
+  std::vector<std::thread> threads_;  // the last one watches
 };
 
 }  // namespace kiln::server

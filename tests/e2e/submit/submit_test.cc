@@ -209,6 +209,42 @@ TEST_F(SubmitTest, WhatTheProgramWouldHaveWrittenIsPoisoned) {
   ExpectGoodEnd(client);
 }
 
+// A name that the client could not have: whatever uses it is told why, and by which command.
+TEST_F(SubmitTest, ANameThatIsRefusedNamesTheFirstCause) {
+  v1::ServerConfig config = server::DefaultConfig();
+  config.mutable_session_limits()->set_max_handles(2);
+  Begin(config);
+  SubmitClient client(*stubs_);
+  const auto expect_cause = [&client](uint64_t command, uint64_t cause) {
+    const auto detail = DetailOf(client.Failure()).value_or(v1::ErrorDetail());
+    EXPECT_EQ(detail.code(), v1::OUT_OF_MEMORY);
+    EXPECT_EQ(detail.limit(), "handles");
+    EXPECT_EQ(client.failed_id, command);
+    EXPECT_EQ(client.failed.cause_command_id(), cause);
+    EXPECT_EQ(client.failed.tag(), "layer 7");
+  };
+  client.Allocate(1, 32);
+  client.Write(1, ones_);
+  client.Allocate(2, 32);
+  const uint64_t first = client.Execute(AddOne(1), {3}, "layer 7");
+  client.Execute(AddOne(3), {4});  // no room for 4, either
+  client.Copy(3, 2, 32);
+  client.Write(3, ones_);
+  client.View(5, 3, 0, 8);
+  client.Read(4);
+  client.Read(5);
+  client.Read(2);
+  expect_cause(first, 0);
+  for (uint64_t command = first + 1; command <= first + 7; ++command) expect_cause(command, first);
+  // What was refused can be freed like what was made, and made anew.
+  client.Free({2, 3, 4});
+  client.Read(4);
+  EXPECT_EQ(client.FailureCode(), v1::HANDLE_FREED);
+  client.Execute(AddOne(1), {3});
+  EXPECT_EQ(FloatsOf(client.ReadBack(3)), std::vector<float>(8, 2.0f));
+  ExpectGoodEnd(client);
+}
+
 TEST_F(SubmitTest, BadInputIsEachItsOwnError) {
   const uint64_t of_nobody = *AllocateBytes(*stubs_, 8);
   SubmitClient client(*stubs_), other(*stubs_);
