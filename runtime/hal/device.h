@@ -11,9 +11,9 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "base/clock.h"
 #include "kiln/v1/executable.pb.h"
 #include "kiln/v1/target.pb.h"
 #include "runtime/hal/allocator.h"
@@ -124,7 +124,7 @@ class Device {
 // `control` of a run that begins now, as the device limits it.
 inline LaunchControl Limited(const Device& device, LaunchControl control) {
   const absl::Duration longest = device.longest_run();
-  if (longest != absl::InfiniteDuration()) control.deadline = std::min(control.deadline, absl::Now() + longest);
+  if (longest != absl::InfiniteDuration()) control.deadline = std::min(control.deadline, SteadyNow() + longest);
   return control;
 }
 

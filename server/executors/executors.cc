@@ -7,6 +7,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "base/clock.h"
 #include "base/error.h"
 
 namespace kiln::server {
@@ -104,7 +105,7 @@ void Executors::Drain() {
 }
 
 void Executors::GiveBack() {
-  const absl::Time now = absl::Now();
+  const absl::Time now = SteadyNow();
   absl::MutexLock lock(&mutex_);
   if (now - gave_back_ < kAgain) return;
   gave_back_ = now;

@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "absl/time/clock.h"
+#include "base/clock.h"
 
 namespace kiln::server {
 namespace {
@@ -93,7 +93,7 @@ void Port::Stop() {
 
 bool Port::HangUp(absl::Duration patience) {
   std::vector<int> connections = connections_.EndSending();
-  const absl::Time end = absl::Now() + patience;
+  const absl::Time end = SteadyNow() + patience;
   bool arrived = false;
   while (!arrived) {
     const auto has_arrived = [](int connection) {
@@ -103,7 +103,7 @@ bool Port::HangUp(absl::Duration patience) {
     };
     connections.erase(std::remove_if(connections.begin(), connections.end(), has_arrived), connections.end());
     arrived = connections.empty();
-    if (arrived || absl::Now() >= end) break;
+    if (arrived || SteadyNow() >= end) break;
     poll(nullptr, 0, kLookMillis);
   }
   for (const int connection : connections) close(connection);
