@@ -227,17 +227,16 @@ std::vector<ProgramStore::Program> Engine::ListPrograms(const Session* caller) c
   return programs;
 }
 
-void Engine::Evict(absl::string_view graph_hash, const SessionPtr& caller, const Control& control,
-                   EvictCallback done) {
+void Engine::Evict(absl::string_view graph_hash, const SessionPtr& caller, const Control& control, EvictCallback done) {
   if (graph_hash.size() != Digest().bytes.size()) {
-    return done(BadHash(v1::BAD_ARGUMENT, absl::StrCat("a graph's hash has 32 bytes; this one has ",
-                                                       graph_hash.size())));
+    return done(
+        BadHash(v1::BAD_ARGUMENT, absl::StrCat("a graph's hash has 32 bytes; this one has ", graph_hash.size())));
   }
   auto place = PlaceToCompile(control.account);
   if (!place.ok()) return done(std::move(place).status());
   // It reads the heads of all that is on disk.
-  pool_->Schedule(OwnerOf(control), [this, hash = Digest::FromBytes(graph_hash), domain = DomainOf(caller.get()),
-                                     control, place = *std::move(place), done = std::move(done)]() mutable {
+  pool_->Schedule(control, [this, hash = Digest::FromBytes(graph_hash), domain = DomainOf(caller.get()), control,
+                            place = *std::move(place), done = std::move(done)]() mutable {
     if (absl::Status wanted = control.Check(); !wanted.ok()) return done(std::move(wanted));
     const ProgramStore::Evicted evicted = [&] {
       const Meter meter(control.account, Quota::kCompileSeconds);
