@@ -1,4 +1,4 @@
-// The files of server/admin/web/, in the program. Their source is written by embed.cc as the program is built. Tested
+// The files of server/admin/web/, in the program. Their source is written by embed.py as the program is built. Tested
 // by tests/python/pages_test.py.
 #ifndef KILN_SERVER_ADMIN_WEB_FILES_H_
 #define KILN_SERVER_ADMIN_WEB_FILES_H_
