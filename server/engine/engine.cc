@@ -227,11 +227,10 @@ std::vector<ProgramStore::Program> Engine::ListPrograms(const Session* caller) c
   return programs;
 }
 
-void Engine::Evict(absl::string_view graph_hash, const SessionPtr& caller, const Control& control,
-                   EvictCallback done) {
+void Engine::Evict(absl::string_view graph_hash, const SessionPtr& caller, const Control& control, EvictCallback done) {
   if (graph_hash.size() != Digest().bytes.size()) {
-    return done(BadHash(v1::BAD_ARGUMENT, absl::StrCat("a graph's hash has 32 bytes; this one has ",
-                                                       graph_hash.size())));
+    return done(
+        BadHash(v1::BAD_ARGUMENT, absl::StrCat("a graph's hash has 32 bytes; this one has ", graph_hash.size())));
   }
   auto place = PlaceToCompile(control.account);
   if (!place.ok()) return done(std::move(place).status());
