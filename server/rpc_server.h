@@ -83,7 +83,7 @@ class RpcServer {
 
   const std::shared_ptr<spdlog::logger> log_;
   const std::unique_ptr<Engine> engine_;
-  const std::unique_ptr<Logs> logs_;  // outlives the identity, which tells of its file
+  const std::unique_ptr<Logs> logs_;                           // outlives the identity, which tells of its file
   const std::unique_ptr<Identity> identity_;                   // null without tenants
   const std::unique_ptr<SharedMemoryListener> shared_memory_;  // null where it is off
   const std::unique_ptr<Loader> loader_;                       // null without a data folder

@@ -97,10 +97,10 @@ std::string DevicesText(const v1::StateResponse& state) {
   for (const State::Device& device : state.devices()) {
     Row row = {Shown(device.name())};
     if (state.whole()) {
-      row.insert(row.end(), {Percent(device.busy_second()), Percent(device.busy_minute()),
-                             Bytes(device.memory_in_use_bytes()), Bytes(device.memory_limit_bytes()),
-                             absl::StrCat(device.waiting()), absl::StrCat(device.in_flight()),
-                             Seconds(device.predicted_wait_seconds())});
+      row.insert(row.end(),
+                 {Percent(device.busy_second()), Percent(device.busy_minute()), Bytes(device.memory_in_use_bytes()),
+                  Bytes(device.memory_limit_bytes()), absl::StrCat(device.waiting()), absl::StrCat(device.in_flight()),
+                  Seconds(device.predicted_wait_seconds())});
     } else {
       row.push_back(Bytes(device.memory_limit_bytes()));
     }
@@ -112,8 +112,8 @@ std::string DevicesText(const v1::StateResponse& state) {
 
 std::string TenantsText(const v1::StateResponse& state, StateOrder order) {
   constexpr size_t kBar = 20;
-  std::vector<Row> rows = {{"tenant", "weight", "device", "last second", "", "60s", "due", "busy", "waiting", "memory",
-                            "refused"}};
+  std::vector<Row> rows = {
+      {"tenant", "weight", "device", "last second", "", "60s", "due", "busy", "waiting", "memory", "refused"}};
   const auto tenants = Sorted(state.tenants(), [order](const State::Tenant& tenant) {
     switch (order) {
       case StateOrder::kTime: return TimeOf(tenant);
@@ -148,9 +148,9 @@ std::string SessionsText(const v1::StateResponse& state) {
     const bool has_lease = session.lease_left_seconds() > 0;
     rows.push_back({OrDash(session.id()), OrDash(session.tenant()), OrDash(session.host()),
                     absl::StrCat(session.buffers()), Bytes(session.bytes()),
-                    has_lease               ? Seconds(session.lease_left_seconds())
-                    : session.id().empty()  ? "none"
-                                            : "kept",
+                    has_lease              ? Seconds(session.lease_left_seconds())
+                    : session.id().empty() ? "none"
+                                           : "kept",
                     absl::StrCat(session.connections())});
   }
   return TableText(rows) + LeftOut(state.sessions_left_out(), "sessions");
@@ -209,13 +209,12 @@ std::string SlowCallsText(const v1::StateResponse& state) {
 }
 
 std::string TopText(const v1::StateResponse& state, StateOrder order, size_t lines, size_t columns) {
-  std::string text =
-      absl::StrCat("kilnd ", Shown(state.server().version()), ", up ", UpText(state.server().up_seconds()), ", ",
-                   state.whole() ? "all of it" : absl::StrCat("what is ", Shown(state.tenant()), "'s"), ": ",
-                   state.sessions_size() + state.sessions_left_out(), " sessions, ",
-                   state.streams_size() + state.streams_left_out(), " streams; compiling ",
-                   state.compiler().running_size(), " of ", state.compiler().threads(), " at once, ",
-                   state.compiler().waiting(), " waiting\n\n");
+  std::string text = absl::StrCat(
+      "kilnd ", Shown(state.server().version()), ", up ", UpText(state.server().up_seconds()), ", ",
+      state.whole() ? "all of it" : absl::StrCat("what is ", Shown(state.tenant()), "'s"), ": ",
+      state.sessions_size() + state.sessions_left_out(), " sessions, ", state.streams_size() + state.streams_left_out(),
+      " streams; compiling ", state.compiler().running_size(), " of ", state.compiler().threads(), " at once, ",
+      state.compiler().waiting(), " waiting\n\n");
   absl::StrAppend(&text, DevicesText(state), "\n", TenantsText(state, order), "\n");
   if (!state.slow_calls().empty()) {
     State few;

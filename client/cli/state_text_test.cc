@@ -27,37 +27,77 @@ v1::StateResponse Some() {
     whole: true
     server { version: "kiln-1" up_seconds: 3725 }
     devices {
-      name: "CPU:0" up: true memory_in_use_bytes: 1500 memory_limit_bytes: 8000000000 waiting: 3 in_flight: 2
-      predicted_wait_seconds: 0.0021 busy_second: 0.97 busy_minute: 0.8
+      name: "CPU:0"
+      up: true
+      memory_in_use_bytes: 1500
+      memory_limit_bytes: 8000000000
+      waiting: 3
+      in_flight: 2
+      predicted_wait_seconds: 0.0021
+      busy_second: 0.97
+      busy_minute: 0.8
       running { tenant: "alice" graph_hash: "00112233445566778899" seconds: 0.0012 devices: 1 }
       running { tenant: "bob" }
     }
     devices { name: "CUDA:0" fault: "gone\n\x1b[31m" }
     tenants {
-      name: "alice" weight: 3 waiting: 1 refusals: 4
+      name: "alice"
+      weight: 3
+      waiting: 1
+      refusals: 4
       shares {
-        device: "CPU:0" busy_second: 0.7 busy_minute: 0.6 share_second: 0.5 share_minute: 0.75 entitled_second: 0.75
-        entitled_minute: 0.75 busy_seconds_total: 12 waiting: 1
+        device: "CPU:0"
+        busy_second: 0.7
+        busy_minute: 0.6
+        share_second: 0.5
+        share_minute: 0.75
+        entitled_second: 0.75
+        entitled_minute: 0.75
+        busy_seconds_total: 12
+        waiting: 1
       }
       memory { device: "CPU:0" kind: "buffers" bytes: 2000 }
       memory { kind: "disk" bytes: 999999999 }
     }
-    tenants { name: "bob" weight: 1 waiting: 2 shares { device: "CPU:0" busy_minute: 0.1 waiting: 2 } }
+    tenants {
+      name: "bob"
+      weight: 1
+      waiting: 2
+      shares { device: "CPU:0" busy_minute: 0.1 waiting: 2 }
+    }
     sessions { id: "a1b2c3d4" tenant: "alice" host: "ipv4:10.0.0.1" buffers: 7 bytes: 2000 lease_left_seconds: 8 }
     sessions { id: "ffffffff" tenant: "bob" connections: 1 }
     sessions_left_out: 2
     streams { session: "ffffffff" tenant: "bob" connected: true accepted: 10 pending: 1 under_way: 4 }
-    compiler { threads: 4 waiting: 5 running { tenant: "alice" seconds: 2 } }
+    compiler {
+      threads: 4
+      waiting: 5
+      running { tenant: "alice" seconds: 2 }
+    }
     programs {
-      graph_hash: "00112233445566778899" tenant: "alice" device: "CPU:0" runs: 10 device_seconds: 0.02
-      flops: 4000000000 bytes_read: 3000000 bytes_written: 1000000 bytes: 4096 idle_seconds: 3 hits: 9
+      graph_hash: "00112233445566778899"
+      tenant: "alice"
+      device: "CPU:0"
+      runs: 10
+      device_seconds: 0.02
+      flops: 4000000000
+      bytes_read: 3000000
+      bytes_written: 1000000
+      bytes: 4096
+      idle_seconds: 3
+      hits: 9
     }
     programs { graph_hash: "ffee" device: "CPU:0" bytes: 8192 }
     programs_left_out: 7
     slow_after_seconds: 1
     slow_calls {
-      method: "KernelService.Execute" tenant: "bob" status: "OK" seconds: 2 ago_seconds: 4
-      parts { name: "turn" seconds: 1.9 } parts { name: "device" seconds: 0.0001 }
+      method: "KernelService.Execute"
+      tenant: "bob"
+      status: "OK"
+      seconds: 2
+      ago_seconds: 4
+      parts { name: "turn" seconds: 1.9 }
+      parts { name: "device" seconds: 0.0001 }
     }
   )pb");
 }
@@ -80,7 +120,8 @@ TEST(StateText, DevicesSayWhoIsOnThem) {
 }
 
 TEST(StateText, TenantsHaveSharesAndOrders) {
-  const std::string by_time = TenantsText(Some(), StateOrder::kTime), waiting = TenantsText(Some(), StateOrder::kWaiting);
+  const std::string by_time = TenantsText(Some(), StateOrder::kTime),
+                    waiting = TenantsText(Some(), StateOrder::kWaiting);
   EXPECT_LT(by_time.find("alice"), by_time.find("bob"));
   EXPECT_GT(waiting.find("alice"), waiting.find("bob"));
   EXPECT_THAT(by_time, HasSubstr("██████████····|·····"));

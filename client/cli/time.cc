@@ -59,8 +59,9 @@ absl::Status Time(Cli& cli, const Flags& flags) {
 absl::Status Evict(Cli& cli, const std::string& hash) {
   const std::string bytes = absl::HexStringToBytes(hash);
   if (bytes.size() != 32 || absl::BytesToHexString(bytes) != hash) {
-    return MakeError(v1::BAD_ARGUMENT, absl::StrCat("\"", hash, "\" is no hash; `kiln programs` lists them: 64 digits "
-                                                                "from 0 to 9 and a to f"));
+    return MakeError(v1::BAD_ARGUMENT, absl::StrCat("\"", hash,
+                                                    "\" is no hash; `kiln programs` lists them: 64 digits "
+                                                    "from 0 to 9 and a to f"));
   }
   KILN_ASSIGN_OR_RETURN(const auto client, cli.Connect());
   KILN_ASSIGN_OR_RETURN(const v1::EvictResponse evicted, client->Evict(bytes));

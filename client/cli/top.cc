@@ -172,7 +172,8 @@ void AddSessions(CLI::App& app, Cli& cli) {
   auto json = std::make_shared<bool>(false);
   command->add_flag("--json", *json, "As JSON: the fields `sessions` and `streams` of kiln.v1.StateResponse");
   command->footer(
-      "A session's name here is no token: nobody can use it. \"-\" holds what a tenant's calls make without a session;\n"
+      "A session's name here is no token: nobody can use it. \"-\" holds what a tenant's calls make without a "
+      "session;\n"
       "\"kept\": a stream keeps the lease from running out.\n"
       "Examples:\n"
       "  kiln sessions\n"

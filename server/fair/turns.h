@@ -92,11 +92,11 @@ struct LineLook {
     absl::Time began;
     size_t devices = 1;
   };
-  std::vector<Run> running;            // have their turn; first who has had it longest
-  size_t waiting = 0;                  // of all
-  std::vector<size_t> waiting_of;      // of each account that was asked about
-  uint64_t predicted_wait_ns = 0;      // of somebody new, of weight 1
-  std::vector<uint64_t> measured_ns;   // by PayerOf (owner.h): turns that have ended, and what is worked on so far
+  std::vector<Run> running;           // have their turn; first who has had it longest
+  size_t waiting = 0;                 // of all
+  std::vector<size_t> waiting_of;     // of each account that was asked about
+  uint64_t predicted_wait_ns = 0;     // of somebody new, of weight 1
+  std::vector<uint64_t> measured_ns;  // by PayerOf (owner.h): turns that have ended, and what is worked on so far
 };
 
 // Safe from any thread.

@@ -27,8 +27,8 @@ absl::StatusOr<std::unique_ptr<Identity>> Identity::Open(const std::string& path
   KILN_ASSIGN_OR_RETURN(Tenants tenants, ReadTenants(path));
   if (apply != nullptr) KILN_RETURN_IF_ERROR(apply(tenants.all()));
   log->info("event=tenants file=\"{}\" tenants={}", absl::CEscape(path), tenants.size());
-  return std::unique_ptr<Identity>(new Identity(path, std::move(log), period, std::move(apply), std::move(reloaded),
-                                                std::move(tenants)));
+  return std::unique_ptr<Identity>(
+      new Identity(path, std::move(log), period, std::move(apply), std::move(reloaded), std::move(tenants)));
 }
 
 Identity::Identity(std::string path, std::shared_ptr<spdlog::logger> log, absl::Duration period, ApplyFn apply,

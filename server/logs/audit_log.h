@@ -1,5 +1,5 @@
-// Who did what that changes the server for others, or touches rights: one line of JSON each, for who must answer for the
-// server later. docs/operations.md shows the lines.
+// Who did what that changes the server for others, or touches rights: one line of JSON each, for who must answer for
+// the server later. docs/operations.md shows the lines.
 //
 // What strangers can cause as often as they like (refusals) is written at most once a second for each kind and tenant,
 // with how many there were since. No line has a secret: neither tokens nor what they hash to.

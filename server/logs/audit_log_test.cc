@@ -55,8 +55,9 @@ TEST_F(AuditLogTest, ManyRefusalsAreFewLines) {
   audit_->Refused("", "ipv4:10.0.0.1:1", "KernelService.Execute", who, kNow + absl::Seconds(2));
   const std::vector<std::string> lines = Lines();
   ASSERT_EQ(lines.size(), 2u);
-  EXPECT_TRUE(absl::StrContains(lines[0], "\"method\":\"KernelService.Execute\",\"code\":\"NOT_AUTHENTICATED\","
-                                          "\"reason\":\"no tenant has this token\"}"))
+  EXPECT_TRUE(absl::StrContains(lines[0],
+                                "\"method\":\"KernelService.Execute\",\"code\":\"NOT_AUTHENTICATED\","
+                                "\"reason\":\"no tenant has this token\"}"))
       << lines[0];
   EXPECT_FALSE(absl::StrContains(lines[0], "more_since_last"));
   EXPECT_TRUE(absl::StrContains(lines[1], "\"more_since_last\":99}")) << lines[1];
@@ -85,8 +86,9 @@ TEST_F(AuditLogTest, CallsAndFilesOfTenants) {
   audit_->TenantsRead(MakeError(v1::BAD_ARGUMENT, "line 3:\nnonsense"), kNow);
   const std::vector<std::string> lines = Lines();
   ASSERT_EQ(lines.size(), 3u);
-  EXPECT_TRUE(absl::StrContains(lines[0], "\"event\":\"called\",\"tenant\":\"root\",\"peer\":\"unix:\","
-                                          "\"method\":\"DebugService.Import\",\"status\":\"OK\"}"))
+  EXPECT_TRUE(absl::StrContains(lines[0],
+                                "\"event\":\"called\",\"tenant\":\"root\",\"peer\":\"unix:\","
+                                "\"method\":\"DebugService.Import\",\"status\":\"OK\"}"))
       << lines[0];
   EXPECT_TRUE(absl::StrContains(lines[1], "\"event\":\"tenants_read\",\"status\":\"OK\"}")) << lines[1];
   EXPECT_TRUE(absl::StrContains(lines[2], "\"reason\":\"line 3:\\u000anonsense\"}")) << lines[2];

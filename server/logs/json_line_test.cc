@@ -22,8 +22,16 @@ google::protobuf::Struct Parsed(const std::string& line) {
 }
 
 TEST(JsonLine, FieldsAndObjects) {
-  const std::string line = JsonLine(kTime).Add("a", "b").Add("n", uint64_t{7}).AddIfAny("none", "").Open("o").Add(
-      "x", uint64_t{1}).Add("y", uint64_t{2}).Close().Add("z", "").Take();
+  const std::string line = JsonLine(kTime)
+                               .Add("a", "b")
+                               .Add("n", uint64_t{7})
+                               .AddIfAny("none", "")
+                               .Open("o")
+                               .Add("x", uint64_t{1})
+                               .Add("y", uint64_t{2})
+                               .Close()
+                               .Add("z", "")
+                               .Take();
   EXPECT_EQ(line,
             "{\"time\":\"2023-11-14T22:13:20.123456Z\",\"a\":\"b\",\"n\":7,\"o\":{\"x\":1,\"y\":2},\"z\":\"\"}\n");
 }

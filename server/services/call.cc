@@ -92,8 +92,8 @@ void Trace(const Arrival& arrival, const Ending& ending, const grpc::Status& wir
 void CountEnd(const Arrival& arrival, const Ending& ending, const grpc::Status& wire, const absl::Status& status) {
   Metrics& metrics = arrival.env->engine.metrics();
   const absl::Time end = SteadyNow();
-  const bool is_slow = RpcRows()[arrival.method.number].unary &&
-                       arrival.env->state->slow_calls().IsSlow(end - arrival.begin);
+  const bool is_slow =
+      RpcRows()[arrival.method.number].unary && arrival.env->state->slow_calls().IsSlow(end - arrival.begin);
   Trace(arrival, ending, wire, end, is_slow);
   Log(arrival, ending, wire, status, end, is_slow);
   const int code = wire.error_code();

@@ -27,8 +27,7 @@ static_assert(kMethods <= LabelOf<Method>::kMost, "labels.h has room for fewer R
 constexpr bool kUnary_UNARY = true, kUnary_UPLOAD = false, kUnary_DOWNLOAD = false, kUnary_STREAM = false;
 [[maybe_unused]] constexpr bool kUnary_NO_UNARY = true, kUnary_NO_UPLOAD = false, kUnary_NO_DOWNLOAD = false;
 
-#define KILN_ROW(Service, Rpc, Messages, Kind, right) \
-  {#Service, #Rpc, Right::right, kServed_##Kind, kUnary_##Kind},
+#define KILN_ROW(Service, Rpc, Messages, Kind, right) {#Service, #Rpc, Right::right, kServed_##Kind, kUnary_##Kind},
 constexpr RpcRow kRows[] = {KILN_RPCS(KILN_ROW)};
 #undef KILN_ROW
 

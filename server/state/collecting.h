@@ -35,9 +35,7 @@ struct Collecting {
 
   bool whole() const { return viewer.account == nullptr; }
   bool Shows(const Account* account) const { return whole() || account == viewer.account; }
-  size_t MostOf(size_t most) const {
-    return asked.max_rows() == 0 ? most : std::min<size_t>(most, asked.max_rows());
-  }
+  size_t MostOf(size_t most) const { return asked.max_rows() == 0 ? most : std::min<size_t>(most, asked.max_rows()); }
   std::string NameOf(uint32_t owner) const {
     const auto found = by_number.find(owner);
     return found == by_number.end() ? "" : found->second;

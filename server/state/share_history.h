@@ -31,8 +31,8 @@ class ShareHistory {
 
   // Of a device, the last `samples`, as far as they are there.
   struct Used {
-    double seconds = 0;              // that they cover
-    std::vector<double> by_payer;    // seconds that each had
+    double seconds = 0;            // that they cover
+    std::vector<double> by_payer;  // seconds that each had
     double all = 0;
   };
   Used Over(size_t device, size_t samples) const;

@@ -139,8 +139,8 @@ TEST_F(LogsTest, FilesOfTenantsAndCallsThatChangeWhatIsKept) {
   evict.set_graph_hash(compiled->graph_hash());
   v1::EvictResponse evicted;
   ASSERT_TRUE(Call(*a_->debug, &v1::DebugService::Stub::Evict, evict, evicted).ok());
-  EXPECT_TRUE(Comes("audit", {{"event", "called"}, {"tenant", "a"}, {"method", "DebugService.Evict"},
-                              {"status", "OK"}}));
+  EXPECT_TRUE(
+      Comes("audit", {{"event", "called"}, {"tenant", "a"}, {"method", "DebugService.Evict"}, {"status", "OK"}}));
   ASSERT_TRUE(server_->Reload().ok());
   EXPECT_TRUE(Comes("audit", {{"event", "tenants_read"}, {"status", "OK"}}));
   WriteFile("nonsense\n");

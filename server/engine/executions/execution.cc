@@ -172,11 +172,8 @@ void Execution::Run() {
 
 // A run that failed has taken the time since it began.
 void Execution::EndRun(const absl::Status& status) {
-  if (status.ok()) {
-    const auto device_ns = static_cast<uint64_t>(result_.timing.device * 1e3);
-    ran_ns_ = device_ns + TransferNs(UploadBytes());
-    result_.program->CountRun(device_ns, submitted_);
-  }
+  if (status.ok())
+    ran_ns_ = result_.program->CountRun(result_.timing.device, submitted_) + TransferNs(UploadBytes());
   Arrive(status);
 }
 

@@ -117,7 +117,7 @@ class Session {
   bool ended_ ABSL_GUARDED_BY(mutex_) = false;
   absl::flat_hash_set<uint64_t> handles_ ABSL_GUARDED_BY(mutex_);
   uint64_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;  // of these
-  Charge owned_ ABSL_GUARDED_BY(mutex_);  // for these
+  Charge owned_ ABSL_GUARDED_BY(mutex_);        // for these
   std::shared_ptr<SessionStream> stream_ ABSL_GUARDED_BY(mutex_);
   std::weak_ptr<const SessionStream> served_ ABSL_GUARDED_BY(mutex_);
 };

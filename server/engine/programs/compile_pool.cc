@@ -31,7 +31,8 @@ struct CompilePool::Job {
 };
 
 // Each thread takes one, so their number is the bound.
-CompilePool::CompilePool(uint32_t threads) : jobs_({.budget_ns = std::numeric_limits<uint64_t>::max() / 2}), running_(threads) {
+CompilePool::CompilePool(uint32_t threads)
+    : jobs_({.budget_ns = std::numeric_limits<uint64_t>::max() / 2}), running_(threads) {
   KILN_CHECK(threads > 0);
   for (uint32_t i = 0; i < threads; ++i) threads_.emplace_back([this, i] { Work(i); });
   threads_.emplace_back([this] { Watch(); });

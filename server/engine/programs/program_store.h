@@ -99,10 +99,13 @@ struct StoredProgram {
   std::atomic<uint64_t> runs{0};
   std::atomic<uint64_t> device_ns{0};
   std::atomic<int64_t> last_run_ns{0};
-  void CountRun(uint64_t ns, absl::Time submitted) {
+  // One that took so long; in nanoseconds.
+  uint64_t CountRun(double micros, absl::Time submitted) {
+    const auto ns = static_cast<uint64_t>(micros * 1e3);
     runs.fetch_add(1, std::memory_order_relaxed);
     device_ns.fetch_add(ns, std::memory_order_relaxed);
     last_run_ns.store(absl::ToUnixNanos(submitted), std::memory_order_relaxed);
+    return ns;
   }
   // Of its tenant's program_bytes, what it weighs.
   Charge charge;

@@ -131,8 +131,7 @@ SessionPtr SessionTable::Apart(absl::string_view tenant) {
   return session;
 }
 
-void SessionTable::ForEach(std::optional<absl::string_view> tenant,
-                           absl::FunctionRef<void(const Listed&)> seen) const {
+void SessionTable::ForEach(std::optional<absl::string_view> tenant, absl::FunctionRef<void(const Listed&)> seen) const {
   constexpr size_t kAtATime = 256;
   const auto is_wanted = [&](const Session& session) { return !tenant.has_value() || session.tenant() == *tenant; };
   const LeaseClock::time_point now = options_.now();
@@ -161,8 +160,7 @@ void SessionTable::ForEach(std::optional<absl::string_view> tenant,
 
 SessionPtr SessionTable::Make(absl::string_view tenant) const {
   const TenantRulesCell* rules = tenant.empty() || rules_ == nullptr ? nullptr : rules_->Of(tenant);
-  return std::make_shared<Session>(std::string(tenant), DomainOf(tenant), AccountOf(tenant),
-                                   rules);
+  return std::make_shared<Session>(std::string(tenant), DomainOf(tenant), AccountOf(tenant), rules);
 }
 
 absl::StatusOr<SessionPtr> SessionTable::Attach(absl::string_view token, absl::string_view tenant) {
