@@ -120,9 +120,8 @@ RpcServer::RpcServer(const v1::ServerConfig& config, std::unique_ptr<Engine> eng
       state_(std::make_unique<ServerState>(StateOptions(config, *logs_), engine_.get())),
       requests_(std::max(std::thread::hardware_concurrency(), 1u)) {
   watch_ = std::make_unique<DeviceWatch>(*engine_, gate_);
-  services_ = MakeServices(
-      {*engine_, gate_, requests_, *log_, shared_memory_.get(), loader_.get(), watch_.get(), identity_.get(),
-       state_.get(), logs_.get()});
+  services_ = MakeServices({*engine_, gate_, requests_, *log_, shared_memory_.get(), loader_.get(), watch_.get(),
+                            identity_.get(), state_.get(), logs_.get()});
 }
 
 absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(const v1::ServerConfig& config,
