@@ -29,7 +29,7 @@ void FillCall(const CallRecord& record, absl::string_view method, std::string te
   row.set_status(StatusName(record.status));
   row.set_seconds(static_cast<double>(record.time.end_ns - record.time.begin_ns) / 1e9);
   row.set_ago_seconds(std::max(0.0, static_cast<double>(absl::ToUnixNanos(now) - record.time.end_ns) / 1e9));
-  row.set_trace_id(HexOf(record.trace_id));
+  row.set_trace_id(HexOf(record.trace.trace_id));
   for (size_t part = 0; part < kParts; ++part) {
     const Interval& time = record.parts.parts[part];
     if (time.end_ns == 0) continue;
