@@ -18,6 +18,7 @@
 #include "server/services/rpcs.h"
 #include "server/state/call_row.h"
 #include "server/state/state.h"
+#include "server/stream/command.h"
 
 namespace kiln::server {
 namespace {
@@ -67,11 +68,9 @@ AdminAnswer Calls(Engine& engine) {
   const absl::Time now = SteadyNow();
   for (size_t i = 0; i < std::min(calls.size(), kCalls); ++i) {
     const CallRecord& record = calls[calls.size() - 1 - i];
-    // Of tenants beyond those that have a number, nobody.
-    const bool numbered = record.owner != 0 && record.owner <= Accounts::kNumbered;
-    const Account* const account = numbered ? engine.accounts().Numbered(record.owner - 1) : nullptr;
-    FillCall(record, MethodName(record.method), account == nullptr ? "" : account->name(), now,
-             *answer.add_slow_calls());
+    std::string method(MethodName(record.method));
+    if (record.command != 0) absl::StrAppend(&method, ".", CommandName(record.command));
+    FillCall(record, method, OwnerName(engine.accounts(), record.owner), now, *answer.add_slow_calls());
   }
   return JsonOf(answer);
 }

@@ -111,9 +111,12 @@ export class Table {
     else if (top > this.element.scrollTop + seen) this.element.scrollTop = top - seen;
     this.top = this.element.scrollTop;
     this.redraw();
-    for (const row of this.element.querySelectorAll("tbody tr")) {
-      if (row.dataset.id === this.current) row.focus({ preventScroll: true });
-    }
+    // Once it is drawn: before, its row may not be in the document.
+    requestAnimationFrame(() => {
+      for (const row of this.element.querySelectorAll("tbody tr")) {
+        if (row.dataset.id === this.current) row.focus({ preventScroll: true });
+      }
+    });
   }
 }
 
