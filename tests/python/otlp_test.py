@@ -208,7 +208,7 @@ class OtlpTest(unittest.TestCase):
         with exporting(collector) as server:
             Caller(server)(traceparent(1))
             collector.wait_for(lambda span: span.name == EXECUTE)
-        self.assertGreaterEqual(collector.times[1] - collector.times[0], 1.9)
+        self.assertGreater(collector.times[1] - collector.times[0], 1.5)  # by itself it waits for a second at most
         self.assertEqual(len([span for span in collector.spans() if span.name == EXECUTE]), 1)
 
     def test_what_is_refused_is_not_sent_again(self):
