@@ -7,34 +7,37 @@
 #include "base/clock.h"
 
 namespace kiln::server {
-namespace {
-
-// Whether one had to go.
-template <typename Record>
-bool Push(std::deque<Record>& records, const Record& record, size_t most) {
-  const bool full = records.size() == most;
-  if (full) records.pop_front();
-  records.push_back(record);
-  return full;
-}
-
-}  // namespace
 
 void Backlog::OnCall(const CallRecord& call) {
   Place& place = PlaceOf(call.owner);
   size_t calls = 0;
   {
     absl::MutexLock lock(&place.mutex);
-    if (Push(place.calls, call, kCallsOfOne)) return metrics_->otlp_records.Add(1, ExportEnd::kPushedOut);
+    if (place.calls.size() == kCallsOfOne) PushOut(place);
+    place.calls.push_back(call);
     calls = calls_.fetch_add(1, std::memory_order_relaxed) + 1;
   }
   if (calls == kEnough) Wake();
 }
 
+// Nobody will ask for its runs, which are the oldest, unless it had others beside it.
+void Backlog::PushOut(Place& place) {
+  const uint64_t call = place.calls.front().trace.number();
+  place.calls.pop_front();
+  calls_.fetch_sub(1, std::memory_order_relaxed);
+  uint64_t gone = 1;
+  for (; !place.runs.empty() && place.runs.front().call == call; ++gone) place.runs.pop_front();
+  metrics_->otlp_records.Add(gone, ExportEnd::kPushedOut);
+}
+
 void Backlog::OnRun(const RunOfDevice& run) {
   Place& place = PlaceOf(run.owner);
   absl::MutexLock lock(&place.mutex);
-  if (Push(place.runs, run, kRunsOfOne)) metrics_->otlp_records.Add(1, ExportEnd::kPushedOut);
+  if (place.runs.size() == kRunsOfOne) {
+    place.runs.pop_front();
+    metrics_->otlp_records.Add(1, ExportEnd::kPushedOut);
+  }
+  place.runs.push_back(run);
 }
 
 void Backlog::TakeFrom(Place& place, Taken& taken) {

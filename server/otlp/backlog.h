@@ -61,6 +61,8 @@ class Backlog final : public TraceSink {
   };
   Place& PlaceOf(uint32_t owner) { return places_[owner < kPlaces ? owner : kPlaces - 1]; }
   void TakeFrom(Place& place, Taken& taken);
+  // The oldest call.
+  void PushOut(Place& place) ABSL_EXCLUSIVE_LOCKS_REQUIRED(place.mutex);
 
   Metrics* const metrics_;
   std::array<Place, kPlaces> places_;

@@ -84,6 +84,21 @@ TEST(Backlog, ATenantPushesOutNoneButItsOwn) {
   EXPECT_EQ(by_owner[1].back(), 1000 + kMany - 1);
 }
 
+TEST(Backlog, ACallThatIsPushedOutTakesItsRunsWithIt) {
+  Metrics metrics;
+  Backlog backlog(&metrics);
+  constexpr uint64_t kMany = Backlog::kCallsOfOne + 10;
+  for (uint64_t i = 1; i <= kMany; ++i) {
+    backlog.OnRun(RunOf(i, 1));
+    backlog.OnRun(RunOf(i, 1));
+    backlog.OnCall(Call(i, 1));
+  }
+  EXPECT_EQ(PushedOut(metrics), 3 * 10);
+  size_t records = 0;
+  for (Backlog::Taken taken = backlog.Take(); !taken.calls.empty(); taken = backlog.Take()) records += taken.records();
+  EXPECT_EQ(records, 3 * Backlog::kCallsOfOne);
+}
+
 // Nor does it keep the others waiting: a request has some of each.
 TEST(Backlog, TenantsAreTakenInTurns) {
   Metrics metrics;

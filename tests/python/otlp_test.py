@@ -129,16 +129,17 @@ class OtlpTest(unittest.TestCase):
         with exporting(collector, ratio=1) as server:
             with kiln.connect(server.address) as client:
                 self.assertEqual(client.arange(3).numpy().tolist(), [0, 1, 2])
-            (stream,) = collector.wait_for(lambda span: span.name == SUBMIT)
-            commands = collector.wait_for(lambda span: span.name.startswith(SUBMIT + " "))
-            self.assertTrue(any(span.name == SUBMIT + " execute" for span in commands))
-            for command in commands:
-                self.assertEqual((command.kind, command.parent), (1, ""))
-                self.assertEqual(command.links, [(stream.trace_id, stream.span_id)])
-                self.assertNotEqual(command.trace_id, stream.trace_id)
-            executed = next(span for span in commands if span.name == SUBMIT + " execute")
-            below = [span for span in collector.spans() if span.trace_id == executed.trace_id]
-            self.assertEqual({span.name for span in below} & {"decode", "device", "run"}, {"decode", "device", "run"})
+            collector.wait_for(lambda span: span.name == SUBMIT)
+        spans = collector.spans()
+        (stream,) = [span for span in spans if span.name == SUBMIT]
+        commands = [span for span in spans if span.name.startswith(SUBMIT + " ")]
+        for command in commands:
+            self.assertEqual((command.kind, command.parent), (1, ""))
+            self.assertEqual(command.links, [(stream.trace_id, stream.span_id)])
+            self.assertNotEqual(command.trace_id, stream.trace_id)
+        executed = next(span for span in commands if span.name == SUBMIT + " execute")
+        below = {span.name for span in spans if span.trace_id == executed.trace_id}
+        self.assertEqual(below & {"decode", "device", "run"}, {"decode", "device", "run"})
 
     def test_commands_of_a_stream_with_a_trace_are_its_children(self):
         collector = self.collector()
@@ -182,13 +183,14 @@ class OtlpTest(unittest.TestCase):
                 alice(traceparent(4))
                 # Each call is three records: itself, its run and its kernel.
                 everything = 3 * (MANY + 2)
+                ends = ("sent", "pushed_out", "gave_up")
                 self.assertTrue(support.eventually(
-                    lambda: records(server, "sent") + records(server, "pushed_out") >= everything))
-                self.assertEqual(records(server, "sent") + records(server, "pushed_out"), everything)
+                    lambda: sum(records(server, end) for end in ends) >= everything))
+                self.assertEqual(sum(records(server, end) for end in ends), everything)
         calls = [span for span in collector.spans() if span.name == EXECUTE]
         tenants = {span.trace_id: span.attributes.get("kiln.tenant") for span in calls}
         self.assertEqual(tenants, {"%032x" % 2: "bob", "%032x" % 3: "alice", "%032x" % 4: "alice"})
-        self.assertLess(len(calls), MANY)
+        self.assertLess(len({span.span_id for span in calls}), MANY)
 
     def test_a_dead_collector_does_no_harm(self):
         with contextlib.closing(socket.socket()) as deaf:
@@ -208,7 +210,7 @@ class OtlpTest(unittest.TestCase):
         with exporting(collector) as server:
             Caller(server)(traceparent(1))
             collector.wait_for(lambda span: span.name == EXECUTE)
-        self.assertGreaterEqual(collector.times[1] - collector.times[0], 1.9)
+        self.assertGreater(collector.times[1] - collector.times[0], 1.5)  # by itself it waits for a second at most
         self.assertEqual(len([span for span in collector.spans() if span.name == EXECUTE]), 1)
 
     def test_what_is_refused_is_not_sent_again(self):
