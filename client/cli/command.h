@@ -32,6 +32,8 @@ struct Cli {
   // The graph the action is about, once it is read: errors quote its nodes.
   v1::Graph graph;
 
+  // As these flags say.
+  client::ClientOptions Options() const;
   absl::StatusOr<std::unique_ptr<client::Client>> Connect() const;
 };
 
@@ -42,6 +44,7 @@ void AddExplain(CLI::App& app, Cli& cli);
 void AddGradient(CLI::App& app, Cli& cli);
 void AddGraph(CLI::App& app, Cli& cli);
 void AddHealth(CLI::App& app, Cli& cli);
+void AddLoad(CLI::App& app, Cli& cli);
 void AddPlay(CLI::App& app, Cli& cli);
 void AddPrograms(CLI::App& app, Cli& cli);
 void AddTrace(CLI::App& app, Cli& cli);

@@ -7,14 +7,18 @@
 
 namespace kiln::cli {
 
-absl::StatusOr<std::unique_ptr<client::Client>> Cli::Connect() const {
+client::ClientOptions Cli::Options() const {
   client::ClientOptions options;
   options.device = device;
   // Nobody at a terminal wants to wait long for a server that is not there.
   options.connect_timeout = absl::Seconds(3);
   options.credentials = credentials;
   if (timeout_seconds > 0) options.call_timeout = absl::Seconds(timeout_seconds);
-  return client::Client::Connect(server, options);
+  return options;
+}
+
+absl::StatusOr<std::unique_ptr<client::Client>> Cli::Connect() const {
+  return client::Client::Connect(server, Options());
 }
 
 namespace {
@@ -52,6 +56,7 @@ int Main(int argc, char** argv) {
   AddPrograms(app, cli);
   AddHealth(app, cli);
   AddCache(app, cli);
+  AddLoad(app, cli);
   AddPlay(app, cli);
   AddTrace(app, cli);
   AddTune(app, cli);

@@ -19,9 +19,10 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-grpc::Status Failure(v1::ErrorCode code, const std::string& message) {
+grpc::Status Failure(v1::ErrorCode code, const std::string& message, uint32_t retry_after_ms = 0) {
   v1::ErrorDetail detail;
   detail.set_code(code);
+  detail.set_retry_after_ms(retry_after_ms);
   detail.set_node(7);
   google::rpc::Status status;
   status.set_code(static_cast<int>(StatusCodeOf(code)));
@@ -56,12 +57,17 @@ class FakeKernels : public v1::KernelService::Service {
   grpc::Status Execute(grpc::ServerContext*, const v1::ExecuteRequest* request,
                        v1::ExecuteResponse* response) override {
     requests.push_back(*request);
+    if (refusals > 0) {
+      --refusals;
+      return Failure(v1::QUOTA_EXCEEDED, "later", /*retry_after_ms=*/1);
+    }
     if (forgetful && !request->has_graph()) return Failure(v1::NEED_GRAPH, "send it");
     forgetful = false;
     response->add_results()->mutable_buffer()->set_handle(next_result++);
     response->add_results()->mutable_buffer()->set_handle(1);
     return grpc::Status::OK;
   }
+  int refusals = 0;
   bool forgetful = false;
   uint64_t next_result = 100;
   std::vector<v1::ExecuteRequest> requests;
@@ -161,6 +167,21 @@ TEST_F(ClientTest, TheGraphTravelsOnceUnlessForgotten) {
   EXPECT_FALSE(kernels_.requests[1].has_graph());
   EXPECT_TRUE(kernels_.requests[2].has_graph());
   for (const v1::ExecuteRequest& request : kernels_.requests) EXPECT_EQ(request.graph_hash(), std::string(32, 'h'));
+}
+
+TEST_F(ClientTest, WhatIsRefusedForNowIsCalledAgainButNotForEver) {
+  const auto client = Connect();
+  const auto program = client->Compile(SomeGraph());
+  ASSERT_TRUE(program.ok()) << program.status();
+  kernels_.refusals = 2;
+  EXPECT_TRUE(program->Run(Arguments()).ok());
+  EXPECT_EQ(kernels_.requests.size(), 3u);
+  EXPECT_EQ(client->traffic()["Execute"].calls, 3u);
+  kernels_.refusals = 5;
+  const absl::Status refused = program->Run(Arguments()).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted) << refused;
+  EXPECT_EQ(DetailOf(refused)->retry_after_ms(), 1u);
+  EXPECT_EQ(kernels_.requests.size(), 6u);
 }
 
 TEST_F(ClientTest, ArgumentsAreSetBySlotAndSetAnew) {

@@ -45,13 +45,24 @@ std::shared_ptr<grpc::Channel> ChannelTo(const std::string& address) {
   return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
 }
 
-BenchServer::BenchServer(uint64_t shared_memory_bytes) {
-  server::PrepareToServe();  // as kilnd does
+namespace {
+
+v1::ServerConfig Sharing(uint64_t shared_memory_bytes) {
   v1::ServerConfig config = server::DefaultConfig();
-  config.set_listen("127.0.0.1:0");
   config.mutable_shared_memory()->set_max_bytes(shared_memory_bytes);
+  return config;
+}
+
+}  // namespace
+
+BenchServer::BenchServer(uint64_t shared_memory_bytes) : BenchServer(Sharing(shared_memory_bytes)) {}
+
+BenchServer::BenchServer(v1::ServerConfig config, const std::string& worker) {
+  server::PrepareToServe();  // as kilnd does
+  config.set_listen("127.0.0.1:0");
   auto log = std::make_shared<spdlog::logger>("bench", std::make_shared<spdlog::sinks::null_sink_mt>());
-  auto started = server::StartServer(config, std::move(log));
+  auto started = server::StartServer(config, std::move(log), worker);
+  if (!started.ok()) std::fprintf(stderr, "%s\n", started.status().ToString().c_str());
   KILN_CHECK(started.ok());
   server_ = *std::move(started);
   address_ = absl::StrCat("127.0.0.1:", server_->port());

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "kiln/v1/config.pb.h"
 #include "kiln/v1/graph.pb.h"
 #include "server/server.h"
 
@@ -47,7 +48,10 @@ std::shared_ptr<grpc::Channel> ChannelTo(const std::string& address);
 class BenchServer {
  public:
   explicit BenchServer(uint64_t shared_memory_bytes = 0);
+  // As `config` says, on such a port. `worker` is as StartServer's.
+  explicit BenchServer(v1::ServerConfig config, const std::string& worker = "");
   const std::string& address() const { return address_; }
+  server::RpcServer& server() { return *server_; }
   // The hash of a graph in its text form, compiled.
   std::string Compile(const char* text) const;
 

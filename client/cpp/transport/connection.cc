@@ -1,5 +1,6 @@
 #include "client/cpp/transport/connection.h"
 
+#include <random>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -39,6 +40,7 @@ Connection::Connection(std::string target, ClientOptions options)
     : target_(std::move(target)),
       options_(std::move(options)),
       bearer_(options_.credentials),
+      retries_(options_.retries, std::random_device()()),
       channel_(OpenChannel(target_, options_.credentials)),
       stubs_(std::make_unique<const Stubs>(channel_)) {}
 
@@ -60,10 +62,11 @@ void Connection::Authorize(grpc::ClientContext& context) const {
   if (const std::string bearer = bearer_.Value(); !bearer.empty()) context.AddMetadata("authorization", bearer);
 }
 
-void Connection::Prepare(grpc::ClientContext& context) const {
+void Connection::Prepare(grpc::ClientContext& context) const { Prepare(context, Deadline()); }
+
+void Connection::Prepare(grpc::ClientContext& context, absl::Time deadline) const {
   Authorize(context);
-  if (options_.call_timeout == absl::InfiniteDuration()) return;
-  context.set_deadline(absl::ToChronoTime(absl::Now() + options_.call_timeout));
+  if (deadline != absl::InfiniteFuture()) context.set_deadline(absl::ToChronoTime(deadline));
 }
 
 void Connection::Count(const char* name, uint64_t calls, uint64_t sent, uint64_t received) {

@@ -15,8 +15,10 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "client/cpp/transport/credentials.h"
+#include "client/cpp/transport/retries.h"
 
 namespace grpc {
 class Channel;
@@ -33,10 +35,12 @@ struct ClientOptions {
   std::string device;
   // How long Connect waits for the server.
   absl::Duration connect_timeout = absl::Seconds(10);
-  // How long any one call may take.
+  // How long any one call may take, with all its attempts.
   absl::Duration call_timeout = absl::InfiniteDuration();
   // Whether data moves through memory shared with the server, where it offers that.
   bool shared_memory = true;
+  // Unary calls that the server refuses for now are made again.
+  RetryOptions retries;
   // What the environment says, unless told otherwise.
   CredentialOptions credentials = CredentialOptions::FromEnvironment();
 };
@@ -65,6 +69,10 @@ class Connection {
 
   // What every call does: unary ones by Call (stubs.h).
   void Prepare(grpc::ClientContext& context) const;
+  // The same for a call that was begun earlier, and ends by then.
+  void Prepare(grpc::ClientContext& context, absl::Time deadline) const;
+  // Of a call that begins now.
+  absl::Time Deadline() const { return absl::Now() + options_.call_timeout; }
   // Says who asks; part of Prepare, for calls that last.
   void Authorize(grpc::ClientContext& context) const;
   void Count(const char* name, uint64_t calls, uint64_t sent, uint64_t received);
@@ -82,11 +90,13 @@ class Connection {
   const std::string& target() const { return target_; }
 
   const Stubs& stubs() const { return *stubs_; }
+  Retries& retries() { return retries_; }
 
  private:
   const std::string target_;
   const ClientOptions options_;
   mutable BearerSource bearer_;
+  Retries retries_;
   const std::shared_ptr<grpc::Channel> channel_;
   const std::unique_ptr<const Stubs> stubs_;
 

@@ -9,6 +9,7 @@
 #include <memory>
 
 #include "absl/status/status.h"
+#include "absl/time/clock.h"
 #include "client/cpp/transport/connection.h"
 #include "grpc/health/v1/health.grpc.pb.h"
 #include "kiln/v1/buffer_service.grpc.pb.h"
@@ -34,16 +35,24 @@ struct Stubs {
   const std::unique_ptr<grpc::GenericStub> raw;
 };
 
-// One unary call: `method` is of the stub that `stub` names.
+// One unary call: `method` is of the stub that `stub` names. Made again as retries.h says, and counted each time.
 template <typename Interface, typename Stub, typename Request, typename Response>
 absl::Status Call(Connection& connection, const std::unique_ptr<Interface>& stub,
                   grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Response*), const char* name,
                   const Request& request, Response* response) {
-  grpc::ClientContext context;
-  connection.Prepare(context);
-  const grpc::Status status = (stub.get()->*method)(&context, request, response);
-  connection.Count(name, 1, request.ByteSizeLong(), status.ok() ? response->ByteSizeLong() : 0);
-  return connection.Convert(status);
+  const absl::Time deadline = connection.Deadline();
+  connection.retries().Earn();
+  for (int attempt = 1;; ++attempt) {
+    grpc::ClientContext context;
+    connection.Prepare(context, deadline);
+    const grpc::Status status = (stub.get()->*method)(&context, request, response);
+    connection.Count(name, 1, request.ByteSizeLong(), status.ok() ? response->ByteSizeLong() : 0);
+    if (status.ok()) return absl::OkStatus();
+    const absl::Status failure = connection.Convert(status);
+    const auto wait = connection.retries().WaitBeforeNext(name, failure, attempt, absl::Now(), deadline);
+    if (!wait.has_value()) return failure;
+    absl::SleepFor(*wait);
+  }
 }
 
 }  // namespace kiln::client

@@ -31,6 +31,8 @@ from kiln.waiting import awaited
 class Connection(ConnectionLike):
     """As kiln.transport.connection.Connection, of one event loop."""
 
+    sleep = staticmethod(asyncio.sleep)
+
     def __init__(self, target: str, credentials: Credentials, timeout: Optional[float], device: str):
         super().__init__(target, timeout, device)
         # Renewed by a thread, over a channel of its own: a loop may be busy for longer than a lease.
@@ -61,14 +63,15 @@ class Connection(ConnectionLike):
     async def call(self, name: str, request: Any, timeout: Optional[float] = None) -> Any:
         """One unary call; a KilnError if it fails."""
         await self.settle(name)
-        response = await self.finish(self.open(name, request, timeout))
+        response = await awaited(self._unary(name, lambda left: self.finish(self.open(name, request, left)), timeout))
         self.count(name, request.ByteSize(), response.ByteSize())
         return response
 
     async def send(self, name: str, request: bytes, timeout: Optional[float] = None) -> Any:
         """As call(), of a request that is written already."""
         await self.settle(name)
-        response = await self.finish(self.open(name, request, timeout, raw_request=True))
+        response = await awaited(self._unary(
+            name, lambda left: self.finish(self.open(name, request, left, raw_request=True)), timeout))  # fmt: skip
         self.count(name, len(request), response.ByteSize())
         return response
 

@@ -8,7 +8,9 @@ ConnectionLike is what kiln.aio's connections share.
 from __future__ import annotations
 
 import atexit
+import itertools
 import threading
+import time
 import weakref
 from concurrent import futures
 from typing import Any, Callable, Collection, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple, Union
@@ -21,6 +23,7 @@ from kiln.transport import forks, wire
 from kiln.errors import DeadlineExceeded, FailedPrecondition, KilnError, NoServer, from_rpc
 from kiln.handles import OfItsProcess
 from kiln.pipeline import Pipeline, Pipelined
+from kiln.retries import Retries
 from kiln.transport.credentials import Credentials
 from kiln.transport.reaper import TIMEOUT, Reaper, give_back
 from kiln.session import Session
@@ -61,6 +64,7 @@ class ConnectionLike(OfItsProcess, Pipelined):
     channel: Any
     session: Session
     free_later: Callable[[int], None]
+    sleep: Callable[[float], Any]
 
     def __init__(self, target: str, timeout: Optional[float], device: str):
         forks.check()
@@ -70,6 +74,7 @@ class ConnectionLike(OfItsProcess, Pipelined):
         self.devices: List[str] = []
         self._stubs: Dict[Any, Callable[..., Any]] = {}
         self._traffic = Counter()
+        self.retries = Retries()
         # Where the server is on this machine and allows it.
         self.shared_memory: Optional[SharedMemory] = None
         # Handles that are ours to give back. One leaves it when the server no longer has it.
@@ -85,6 +90,21 @@ class ConnectionLike(OfItsProcess, Pipelined):
     def failure(self, error: grpc.RpcError) -> KilnError:
         """What to raise for a call that failed with `error`."""
         return self.session.heed(from_rpc(error, self.target))
+
+    def _unary(self, name: str, call: Callable[[Optional[float]], Any], timeout: Optional[float]) -> Waits[Any]:
+        """The answer to a unary call that has so many seconds, made again as kiln.retries says."""
+        timeout = self.timeout if timeout is None else timeout
+        end = None if timeout is None else time.monotonic() + timeout
+        self.retries.earn()
+        for attempt in itertools.count(1):
+            left = None if end is None else end - time.monotonic()
+            try:
+                return (yield call(left))
+            except KilnError as error:
+                wait = self.retries.wait(name, error, attempt, left)
+                if wait is None:
+                    raise
+            yield self.sleep(wait)
 
     def abandon(self) -> None:
         """In a forked child: it is the parent's, with all that was made through it, and is not touched."""
@@ -122,6 +142,8 @@ class ConnectionLike(OfItsProcess, Pipelined):
 
 
 class Connection(ConnectionLike):
+    sleep = staticmethod(time.sleep)
+
     def __init__(self, target: str, credentials: Credentials, *, timeout: Optional[float] = None, device: str = ""):
         super().__init__(target, timeout, device)
         self.channel = credentials.channel(target)
@@ -145,14 +167,15 @@ class Connection(ConnectionLike):
     def call(self, name: str, request: Any, timeout: Optional[float] = None) -> Any:
         """One unary call; a KilnError if it fails."""
         self.settle(name)
-        response = self.start(self.stub(name), request, timeout)
+        response = blocking(self._unary(name, lambda left: self.start(self.stub(name), request, left), timeout))
         self.count(name, request.ByteSize(), response.ByteSize())
         return response
 
     def send(self, name: str, request: bytes, timeout: Optional[float] = None) -> Any:
         """As call(), of a request that is written already."""
         self.settle(name)
-        response = self.start(self.stub(name, raw_request=True), request, timeout)
+        stub = self.stub(name, raw_request=True)
+        response = blocking(self._unary(name, lambda left: self.start(stub, request, left), timeout))
         self.count(name, len(request), response.ByteSize())
         return response
 

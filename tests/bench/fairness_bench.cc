@@ -1,0 +1,269 @@
+// Whether a device is shared by weight, and what a small caller notices of others.
+//
+// Shares: tenants that want all they can get, half of them by runs of 5 ms and half by runs of 50 us, beside one that
+// uploads and one that has graphs compiled all the time; after each second, each one's part of the device's time
+// against its part by weight.
+//
+// Tail: a third party's 100 runs of 50 us a second, alone; beside four tenants with runs of 5 ms, runs of 50 us,
+// uploads and compilations; and with all of them on one connection of one tenant, whose requests the server takes in
+// the order in which they come: one queue, as if nothing were shared.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <deque>
+#include <functional>
+#include <future>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "base/account.h"
+#include "base/check.h"
+#include "client/cpp/client.h"
+#include "server/config.h"
+#include "server/engine/engine.h"
+#include "server/server.h"
+#include "tests/bench/bench_server.h"
+#include "tests/bench/loads.h"
+
+namespace kiln::bench {
+namespace {
+
+struct Settings {
+  double seconds = 5;       // of each row of shares
+  double tail_seconds = 20;  // of each row of tails
+  int64_t short_elements = 1000, long_elements = 100'000;
+  std::vector<int> tenants = {2, 4, 8, 16};
+  std::vector<int> weights = {1, 3};
+};
+
+v1::ServerConfig ConfigWith(const std::string& tenants_file) {
+  v1::ServerConfig config = server::DefaultConfig();
+  config.set_tenants(tenants_file);
+  return config;
+}
+
+// Threads that do something again and again until this ends.
+class Busy {
+ public:
+  ~Busy() {
+    stop_ = true;
+    for (std::thread& thread : threads_) thread.join();
+  }
+  void Add(std::function<void(const std::atomic<bool>& stop)> work) {
+    threads_.emplace_back([this, work = std::move(work)] { work(stop_); });
+  }
+
+ private:
+  std::atomic<bool> stop_ = false;
+  std::vector<std::thread> threads_;
+};
+
+std::unique_ptr<client::Client> ClientOf(const std::string& address, const std::string& tenant) {
+  client::ClientOptions options;
+  options.credentials = {};
+  options.credentials.token = TokenOf(tenant);
+  auto connected = client::Client::Connect(address, options);
+  KILN_CHECK(connected.ok());
+  return *std::move(connected);
+}
+
+// Keeps so many runs of a program waiting, by a stream.
+void Saturate(const std::string& address, const std::string& tenant, int64_t elements, size_t batch,
+              std::atomic<int>& ready, const std::atomic<bool>& stop) {
+  const auto client = ClientOf(address, tenant);
+  const auto program = client->Compile(SinesOf(elements));
+  KILN_CHECK(program.ok());
+  const auto input = client->Allocate(v1::FLOAT32, {elements});
+  KILN_CHECK(input.ok());
+  const client::Arguments arguments = client::Arguments().Set(0, *input);
+  const auto stream = client->OpenStream();
+  KILN_CHECK(stream.ok());
+  std::deque<std::future<absl::Status>> fences;
+  const auto send = [&] {
+    for (size_t i = 0; i < batch; ++i) (*stream)->Execute(*program, arguments);
+    fences.push_back((*stream)->Fence());
+  };
+  for (int i = 0; i < 4; ++i) send();
+  for (++ready; !stop; send()) {
+    KILN_CHECK(fences.front().get().ok());
+    fences.pop_front();
+  }
+  for (auto& fence : fences) fence.wait();
+}
+
+// The greatest distance of a tenant's part from what it is entitled to, in percent of that: in any second, and
+// of the whole.
+struct Distances {
+  double second = 0, whole = 0;
+  double busy = 0;  // how much of the device's time all had together
+};
+
+double Distance(const std::vector<uint64_t>& got, const std::vector<double>& entitled) {
+  double sum = 0, most = 0;
+  for (const uint64_t ns : got) sum += static_cast<double>(ns);
+  for (size_t i = 0; i < got.size(); ++i) {
+    most = std::max(most, std::abs(static_cast<double>(got[i]) / sum / entitled[i] - 1));
+  }
+  return 100 * most;
+}
+
+Distances Shares(int tenants, int weight, const Settings& settings) {
+  std::string text = TenantText("uploads", "") + TenantText("compiles", "");
+  std::vector<double> entitled;
+  double sum = 0;
+  const auto weight_of = [&](int i) { return i % 2 == 0 ? 1 : weight; };
+  for (int i = 0; i < tenants; ++i) sum += weight_of(i);
+  for (int i = 0; i < tenants; ++i) {
+    text += TenantText(absl::StrCat("t", i), absl::StrCat("weight: ", weight_of(i)));
+    entitled.push_back(weight_of(i) / sum);
+  }
+  const Folder folder;
+  BenchServer server(ConfigWith(folder.Write("tenants.txtpb", text)), "/proc/self/exe");
+  const std::string& address = server.address();
+  Accounts& accounts = server.server().engine().accounts();
+
+  std::atomic<int> ready = 0;
+  Busy busy;
+  for (int i = 0; i < tenants; ++i) {
+    const bool runs_long = (i % 2 == 0) != ((i / 2) % 2 == 1);  // of each weight both, where there are four
+    busy.Add([&, i, runs_long](const std::atomic<bool>& stop) {
+      Saturate(address, absl::StrCat("t", i), runs_long ? settings.long_elements : settings.short_elements,
+               runs_long ? 4 : 64, ready, stop);
+    });
+  }
+  busy.Add([&](const std::atomic<bool>& stop) {
+    const auto client = ClientOf(address, "uploads");
+    const std::string bytes(1 << 20, 'u');
+    const auto buffer = client->Allocate(bytes.size());
+    KILN_CHECK(buffer.ok());
+    for (++ready; !stop;) KILN_CHECK(client->Write(*buffer, bytes).ok());
+  });
+  busy.Add([&](const std::atomic<bool>& stop) {
+    const auto client = ClientOf(address, "compiles");
+    ++ready;
+    for (int64_t i = 0; !stop; ++i) KILN_CHECK(client->Compile(SinesOf(2'000'000 + i)).ok());
+  });
+  while (ready < tenants + 2) absl::SleepFor(absl::Milliseconds(10));
+
+  const auto had = [&] {
+    std::vector<uint64_t> ns;
+    for (int i = 0; i < tenants; ++i) ns.push_back(accounts.Of(absl::StrCat("t", i))->device_ns());
+    return ns;
+  };
+  const auto minus = [](std::vector<uint64_t> a, const std::vector<uint64_t>& b) {
+    for (size_t i = 0; i < a.size(); ++i) a[i] -= b[i];
+    return a;
+  };
+  absl::SleepFor(absl::Seconds(std::min(1.0, settings.seconds)));
+  Distances result;
+  const std::vector<uint64_t> first = had();
+  const auto begin = std::chrono::steady_clock::now();
+  std::vector<uint64_t> before = first;
+  for (double left = settings.seconds; left > 0; left -= 1) {
+    absl::SleepFor(absl::Seconds(std::min(1.0, left)));
+    std::vector<uint64_t> now = had();
+    result.second = std::max(result.second, Distance(minus(now, before), entitled));
+    before = std::move(now);
+  }
+  double all = 0;
+  for (const uint64_t ns : minus(before, first)) {
+    KILN_CHECK(ns > 0);
+    all += static_cast<double>(ns);
+  }
+  result.busy = all / 1e9 / SecondsSince(begin);
+  result.whole = Distance(minus(before, first), entitled);
+  return result;
+}
+
+// The third party's latencies.
+load::ClassResult Tail(const std::string& how, const Settings& settings) {
+  const char* const names[] = {"third", "long", "short", "uploads", "compiles"};
+  const bool alone = how == "alone", one_queue = how == "one queue";
+  const Folder folder;
+  std::string tenants, mix;
+  for (const char* name : names) {
+    const bool third = name == names[0];
+    tenants += TenantText(name, third ? "class: INTERACTIVE" : "");
+    absl::StrAppend(&mix, "tenant ", name, " token_file=",
+                    folder.Write(absl::StrCat(name, ".token"), TokenOf(one_queue ? "long" : name)), "\n");
+  }
+  const auto graph = [&](int64_t elements) {
+    return folder.Write(absl::StrCat(elements, ".uop"), SinesText(absl::StrCat(elements)));
+  };
+  const auto add = [&](const char* name, const std::string& fields) {
+    absl::StrAppend(&mix, "class ", name, " tenant=", one_queue ? "long" : name, " ", fields, "\n");
+  };
+  add("third", absl::StrCat("rate=100 arrivals=constant outstanding=1000 graph=", graph(settings.short_elements)));
+  if (!alone) {
+    // As many as are answered, and more: the bound is always reached.
+    add("long", absl::StrCat("rate=10000 outstanding=16 graph=", graph(settings.long_elements)));
+    add("short", absl::StrCat("rate=50000 outstanding=16 graph=", graph(settings.short_elements)));
+    add("uploads", "rate=50 kind=upload bytes=1M outstanding=4");
+    add("compiles", absl::StrCat("rate=10 kind=compile outstanding=2 graph=", folder.Write("n.uop", SinesText("{n}"))));
+  }
+  BenchServer server(ConfigWith(folder.Write("tenants.txtpb", tenants)), "/proc/self/exe");
+  const auto generator = MakeLoad(server.address(), mix);
+  load::Step step;
+  step.warm_up = absl::Seconds(std::min(1.0, settings.tail_seconds));
+  step.length = absl::Seconds(settings.tail_seconds);
+  step.drain = absl::Seconds(60);
+  const auto results = generator->Run(step);
+  for (const load::ClassResult& each : results) {
+    KILN_CHECK(each.due == each.answered.count() + each.failed.count());
+    KILN_CHECK(each.ok > 0);
+  }
+  return ResultOf(results, "third");
+}
+
+int Main(int argc, char** argv) {
+  CLI::App app("Shares of a device by weight, and a small caller's latency beside others");
+  Settings settings;
+  bool smoke = false;
+  app.add_option("--seconds", settings.seconds, "of each row of shares")->capture_default_str();
+  app.add_option("--tail_seconds", settings.tail_seconds, "of each row of latencies")->capture_default_str();
+  app.add_option("--tenants", settings.tenants, "how many there are")->delimiter(',');
+  app.add_option("--short_elements", settings.short_elements, "of a short run, some 50 ns each")->capture_default_str();
+  app.add_option("--long_elements", settings.long_elements, "of a long one")->capture_default_str();
+  app.add_flag("--smoke", smoke, "a moment of each: whether it works");
+  CLI11_PARSE(app, argc, argv);
+  if (smoke) {
+    settings.seconds = settings.tail_seconds = 0.5;
+    settings.tenants = {2};
+  }
+  std::printf(
+      "| weights | tenants | worst second, of what it is entitled to | worst over all | device in use |\n"
+      "|---|---|---|---|---|\n");
+  for (const int weight : settings.weights) {
+    for (const int tenants : settings.tenants) {
+      const Distances distances = Shares(tenants, weight, settings);
+      std::printf("| 1 : %d | %d | ±%.1f %% | ±%.1f %% | %.0f %% |\n", weight, tenants, distances.second,
+                  distances.whole, 100 * distances.busy);
+      std::fflush(stdout);
+    }
+  }
+  std::printf("\n| a third party's short runs | p50 µs | p99 µs | max µs | answered |\n|---|---|---|---|---|\n");
+  for (const char* how : {"alone", "beside four tenants", "one queue"}) {
+    const load::ClassResult third = Tail(how, settings);
+    const auto micros = [&](double part) { return static_cast<double>(third.answered.Quantile(part)) / 1e3; };
+    std::printf("| %s | %.0f | %.0f | %.0f | %.1f %% |\n", how, micros(0.5), micros(0.99), micros(1),
+                100 * static_cast<double>(third.ok) / static_cast<double>(third.due));
+    std::fflush(stdout);
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace kiln::bench
+
+int main(int argc, char** argv) {
+  if (kiln::server::IsWorker(argc, argv)) return kiln::server::ServeWorker(argc, argv);
+  return kiln::bench::Main(argc, argv);
+}
