@@ -77,9 +77,11 @@ Connections::Limits LimitsOf(const v1::ServerConfig& config) {
   return {all, of_address == 0 ? (all + 1) / 2 : of_address};
 }
 
-// Once gRPC shuts down, it ends whatever arrives with a bare CANCELLED. So the
-// gate goes on refusing in our own words until the clients have heard: nobody
-// asked for a while.
+// How long a client may take to take what it was answered last.
+constexpr absl::Duration kFarewell = absl::Seconds(1);
+
+// A connection that ends is an error that says nothing. So the gate goes on refusing in our own words until the
+// clients have heard: nobody asked for a while.
 void LingerUntilQuiet(const Gate& gate) {
   constexpr absl::Duration kQuiet = absl::Milliseconds(50);
   constexpr int kRounds = 20;
@@ -222,9 +224,14 @@ bool RpcServer::Drain(absl::Duration timeout) {
   const bool finished = gate_.WaitEmpty(deadline);
   if (timeout > absl::ZeroDuration()) LingerUntilQuiet(gate_);
   if (!finished) log_->warn("event=drain_expired running={}", gate_.inside());
-  // Everyone has been answered or is out of time. gRPC would wait for clients to
-  // hang up, too; an idle one may never notice that it should.
+  // Those that were refused have been written to.
+  if (finished) gate_.WaitEmpty(absl::Now() + kFarewell);
+  // Everyone has been answered or is out of time. Once gRPC shuts down, it ends whatever arrives, or is there still,
+  // with a bare CANCELLED; and what it closes while a request comes takes answers with it that are on their way. So
+  // nothing more is sent from here on, and what was sent arrives first.
   port_->Stop();
+  port_->HangUp(kFarewell);
+  // gRPC would wait for clients to hang up, too; an idle one may never notice that it should.
   server_->Shutdown(absl::ToChronoTime(absl::Now() + absl::Milliseconds(finished ? 100 : 0)));
   server_->Wait();
   // Commands of streams that have lost their connection.

@@ -1,6 +1,9 @@
 #include "server/port/connections.h"
 
+#include <fcntl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 namespace kiln::server {
 namespace {
@@ -26,6 +29,22 @@ Connections::Verdict Connections::Admit(int descriptor, const std::string& addre
   open_.emplace(descriptor, Open{SocketOf(descriptor), address});
   ++of_address_[address];
   return found;
+}
+
+std::vector<int> Connections::EndSending() const {
+  std::vector<int> ended;
+  for (const auto& [descriptor, open] : open_) {
+    // First a descriptor of our own: theirs may be closed, and its number another's, at any time.
+    const int own = fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
+    if (own < 0) continue;
+    if (SocketOf(own) != open.socket) {
+      close(own);
+      continue;
+    }
+    shutdown(own, SHUT_WR);
+    ended.push_back(own);
+  }
+  return ended;
 }
 
 void Connections::Forget(Table::iterator connection) {

@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <string>
+#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 
@@ -28,6 +29,10 @@ class Connections {
   // Whether there is room for one more: a descriptor that was just accepted. It counts from
   // now on until it is closed, by whomever.
   Verdict Admit(int descriptor, const std::string& address);
+
+  // Nothing more is sent on any that is open: the other side reads what was sent before, and then the end.
+  // A descriptor of each, the caller's to close; of none that the process has too few for.
+  std::vector<int> EndSending() const;
 
   // As far as is known: those that are closed may still count.
   size_t size() const { return open_.size(); }

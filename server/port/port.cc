@@ -1,9 +1,11 @@
 #include "server/port/port.h"
 
 #include <fcntl.h>
+#include <linux/sockios.h>
 #include <poll.h>
 #include <spdlog/spdlog.h>
 #include <sys/eventfd.h>
+#include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -14,6 +16,8 @@
 #include <utility>
 #include <vector>
 
+#include "absl/time/clock.h"
+
 namespace kiln::server {
 namespace {
 
@@ -23,6 +27,19 @@ constexpr rlim_t kOwnDescriptors = 192;
 constexpr rlim_t kMaxDescriptors = 1 << 20;
 // When nothing can be accepted at all, and so what waits goes on waiting.
 constexpr int kPauseMillis = 50;
+
+// How often a connection is asked whether all that was sent has arrived.
+constexpr int kLookMillis = 1;
+
+// Whether the other side's machine has all that was sent, or never will. Of a Unix socket it has at once.
+bool HasArrived(int connection) {
+  int domain = 0, waiting = 0;
+  socklen_t size = sizeof(domain);
+  if (getsockopt(connection, SOL_SOCKET, SO_DOMAIN, &domain, &size) != 0 || domain == AF_UNIX) return true;
+  pollfd look = {connection, 0, 0};
+  if (poll(&look, 1, 0) > 0 && (look.revents & (POLLERR | POLLHUP)) != 0) return true;
+  return ioctl(connection, SIOCOUTQ, &waiting) != 0 || waiting == 0;
+}
 
 int OpenReserve() { return open("/dev/null", O_RDONLY | O_CLOEXEC); }
 
@@ -72,6 +89,25 @@ void Port::Stop() {
   }
   hand_over_ = nullptr;
   sockets_.reset();
+}
+
+bool Port::HangUp(absl::Duration patience) {
+  std::vector<int> connections = connections_.EndSending();
+  const absl::Time end = absl::Now() + patience;
+  bool arrived = false;
+  while (!arrived) {
+    const auto has_arrived = [](int connection) {
+      if (!HasArrived(connection)) return false;
+      close(connection);
+      return true;
+    };
+    connections.erase(std::remove_if(connections.begin(), connections.end(), has_arrived), connections.end());
+    arrived = connections.empty();
+    if (arrived || absl::Now() >= end) break;
+    poll(nullptr, 0, kLookMillis);
+  }
+  for (const int connection : connections) close(connection);
+  return arrived;
 }
 
 void Port::AcceptUntilStopped() {

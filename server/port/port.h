@@ -16,6 +16,7 @@
 #include <thread>
 
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "server/port/connections.h"
 #include "server/port/sockets.h"
 
@@ -42,6 +43,10 @@ class Port {
   void Start(HandOver hand_over);
   // Accepts no more, and closes what listens; what was handed over goes on.
   void Stop();
+
+  // After Stop: nothing more is sent to anybody. What was sent before arrives: whether each client's machine has it
+  // all, for which it waits no longer than `patience`.
+  bool HangUp(absl::Duration patience);
 
  private:
   Port(ListeningSockets sockets, Connections::Limits limits, std::shared_ptr<spdlog::logger> log);

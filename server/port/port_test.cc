@@ -12,10 +12,12 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <deque>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -154,6 +156,46 @@ TEST_F(PortTest, WithoutDescriptorsItRefusesAndGoesOn) {
   close(again);
   close(client);
   close(server);
+}
+
+// As gRPC closes a connection, with a request unread: what was sent would be lost if it had not arrived.
+TEST_F(PortTest, WhatWasSentArrivesBeforeTheEnd) {
+  Open("127.0.0.1:0", {8, 8});
+  const int client = ConnectTo(port_->port());
+  const int server = Next();
+  ASSERT_EQ(write(client, "unread", 6), 6);
+  ASSERT_EQ(fcntl(server, F_SETFL, O_NONBLOCK), 0);
+  const std::string part(1 << 16, 'a');
+  size_t sent = 0;
+  for (ssize_t wrote = 1; wrote > 0; sent += static_cast<size_t>(std::max<ssize_t>(wrote, 0)))
+    wrote = send(server, part.data(), part.size(), MSG_NOSIGNAL);
+  port_->Stop();
+  EXPECT_FALSE(port_->HangUp(absl::ZeroDuration())) << "nobody has read that";
+  EXPECT_EQ(send(server, "b", 1, MSG_NOSIGNAL), -1) << "nothing comes after it";
+  std::thread hangs_up([&] {
+    EXPECT_TRUE(port_->HangUp(absl::Minutes(1)));
+    close(server);
+  });
+  size_t received = 0;
+  std::string got(1 << 16, '\0');
+  for (ssize_t read = 1; read > 0; received += static_cast<size_t>(std::max<ssize_t>(read, 0)))
+    read = recv(client, got.data(), got.size(), 0);
+  EXPECT_EQ(received, sent);
+  hangs_up.join();
+  close(client);
+}
+
+TEST_F(PortTest, ADescriptorThatIsAnothersByNowIsLeftAlone) {
+  Open("127.0.0.1:0", {8, 8});
+  const int client = ConnectTo(port_->port());
+  const int server = Next();
+  int others[2];
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, others), 0);
+  ASSERT_EQ(dup2(others[0], server), server);
+  port_->Stop();
+  EXPECT_TRUE(port_->HangUp(absl::Minutes(1)));
+  EXPECT_EQ(send(server, "x", 1, MSG_NOSIGNAL), 1);
+  for (const int each : {client, server, others[0], others[1]}) close(each);
 }
 
 TEST_F(PortTest, UnixSockets) {

@@ -94,6 +94,7 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
  public:
   UnaryCall(const Arrival& arrival, Right right, grpc::ByteBuffer& answer)
       : arrival_(arrival), admitted_(Admit(arrival, right)), answer_(answer) {
+    if (!admitted_.ok()) env().gate.Stay();
     control_.cancelled = &cancelled_;
     control_.deadline = DeadlineOf(*arrival.context);
   }
@@ -186,7 +187,11 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
   }
 
   void OnCancel() override { cancelled_.store(true, std::memory_order_relaxed); }
-  void OnDone() override { delete this; }
+  void OnDone() override {
+    Gate* const refused = admitted_.ok() ? nullptr : &env().gate;
+    delete this;
+    if (refused != nullptr) refused->Leave();
+  }
 
   const Arrival arrival_;
   const absl::StatusOr<Admitted> admitted_;

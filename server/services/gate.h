@@ -29,6 +29,8 @@ class Gate {
   // Whether the call may come in; if so, the caller must call Leave() once.
   bool Enter();
   void Leave();
+  // A call that is not let in is here, until Leave(): its client is to hear why.
+  void Stay() { inside_.fetch_add(1); }
 
   // From now on no call comes in.
   void Close();

@@ -31,8 +31,17 @@ constexpr RpcRow kRows[] = {KILN_RPCS(KILN_ROW)};
 template <typename Reactor>
 class Refusal final : public Reactor {
  public:
-  Refusal(const Arrival& arrival, const absl::Status& status) { FinishWith(*this, arrival, {}, status); }
-  void OnDone() override { delete this; }
+  Refusal(const Arrival& arrival, const absl::Status& status) : gate_(arrival.env->gate) {
+    gate_.Stay();
+    FinishWith(*this, arrival, {}, status);
+  }
+  void OnDone() override {
+    gate_.Leave();
+    delete this;
+  }
+
+ private:
+  Gate& gate_;
 };
 
 template <typename Reactor, typename Begin>
