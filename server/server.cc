@@ -268,7 +268,9 @@ absl::StatusOr<std::unique_ptr<RpcServer>> StartServer(const v1::ServerConfig& c
     // Estimates may be wrong.
     if (const uint32_t seconds = config.graph_limits().max_run_seconds(); seconds != 0)
       executors.run_patience = 2 * absl::Seconds(seconds);
-    options.tenant_devices = std::make_shared<Executors>(executors, devices, log);
+    options.tenant_devices = [executors, log](const DeviceList& all) {
+      return std::make_shared<Executors>(executors, all, log);
+    };
   }
   RpcServer::Preparation prepare;
   if (!config.warm_up().empty()) {

@@ -77,6 +77,28 @@ TEST_F(ExecutorTest, RunsStepsOverArenaAndConstants) {
   }
 }
 
+TEST_F(ExecutorTest, ALimitOfTheDevicesIsOneForAllOfARun) {
+  const auto device = *null::CreateDevice({.longest_run = absl::Hours(1)});
+  const auto program = *Load(testing::AddProgram(4, device->target()), *device);
+  const std::vector<BufferSlice> parameters = {Floats(*device, {1, 2, 3, 4}), Floats(*device, {1, 2, 3, 4})};
+  const auto deadlines = [&](absl::Time asked) {
+    RunOptions options;
+    options.control.deadline = asked;
+    EXPECT_TRUE(RunAndWait(executor_, program, parameters, options).ok());
+    std::vector<absl::Time> found;
+    for (const null::Launch& launch : device->TakeLaunches()) found.push_back(launch.deadline);
+    EXPECT_GT(found.size(), 1u);
+    return found;
+  };
+  const absl::Time before = absl::Now();
+  const std::vector<absl::Time> limited = deadlines(absl::InfiniteFuture());
+  EXPECT_GE(limited.front(), before + absl::Hours(1));
+  EXPECT_LE(limited.front(), absl::Now() + absl::Hours(1));
+  EXPECT_EQ(limited, std::vector<absl::Time>(limited.size(), limited.front()));
+  const absl::Time earlier = absl::Now() + absl::Minutes(30);
+  EXPECT_EQ(deadlines(earlier), std::vector<absl::Time>(limited.size(), earlier));
+}
+
 TEST_F(ExecutorTest, ZeroSizes) {
   const auto program = LoadOrDie(testing::AddProgram(0, device_->target()));
   const Outcome outcome = RunAndWait(executor_, program, {Floats(*device_, {}), Floats(*device_, {})});

@@ -45,6 +45,7 @@ void ProgramRun::Run() {
   uint32_t launches = 0;
   // A run that waited too long in the queue ends here.
   absl::Status status = control_.Check();
+  control_ = hal::Limited(program_->device(), control_);
   if (status.ok()) status = MakeResults();
   if (status.ok() && start_ != nullptr) status = start_->Begin();
   if (status.ok()) MarkChanged();

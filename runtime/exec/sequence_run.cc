@@ -91,6 +91,7 @@ void SequenceRun::Run() {
   uint32_t launches = 0;
   // A run that waited too long in the queue ends here.
   absl::Status status = control_.Check();
+  control_ = hal::Limited(sequence_->device(), control_);  // what the first part got stays
   if (status.ok() && one_entry) status = Start();
   if (status.ok()) MarkChanged();
   if (status.ok()) status = FillPointers();

@@ -56,7 +56,7 @@ class SequenceRun final : public hal::Work {
   const std::shared_ptr<const Sequence> sequence_;
   const std::vector<hal::BufferSlice> buffers_;
   const std::vector<int64_t> integers_;
-  const hal::LaunchControl control_;
+  hal::LaunchControl control_;
   RunStart* const start_;
   collective::Collectives* const collectives_;
   RuntimeObserver* const observer_;

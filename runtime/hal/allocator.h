@@ -22,6 +22,9 @@ enum class MemoryUse {
   kProgram,
   // The same, and it stays for the next program, of whomever.
   kScratch,
+  // Nobody touches it: it stands for as many bytes that are elsewhere, and counts like them. Only where the device's
+  // memory is the host's; the buffer has no data.
+  kElsewhere,
 };
 
 // All in bytes of memory taken from the device, rounding included.

@@ -2,6 +2,7 @@
 #ifndef KILN_RUNTIME_HAL_DEVICE_H_
 #define KILN_RUNTIME_HAL_DEVICE_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -10,6 +11,8 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "kiln/v1/executable.pb.h"
 #include "kiln/v1/target.pb.h"
@@ -113,7 +116,17 @@ class Device {
 
   // What there is to it if it belongs to another process (remote.h); else null.
   virtual Remote* remote() { return nullptr; }
+
+  // No run may take longer, all that it launches together; then it ends with DEADLINE_PASSED.
+  virtual absl::Duration longest_run() const { return absl::InfiniteDuration(); }
 };
+
+// `control` of a run that begins now, as the device limits it.
+inline LaunchControl Limited(const Device& device, LaunchControl control) {
+  const absl::Duration longest = device.longest_run();
+  if (longest != absl::InfiniteDuration()) control.deadline = std::min(control.deadline, absl::Now() + longest);
+  return control;
+}
 
 // Waits until all that was submitted before has ended, queue by queue. An entry of one device
 // may hold memory of another until it has returned, so of devices that have worked together

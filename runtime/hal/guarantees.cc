@@ -69,8 +69,25 @@ uint64_t Guarantees::KeptFrom(const Account* account) const {
   return kept;
 }
 
+void Guarantees::SetRelief(std::function<void()> relief) {
+  absl::MutexLock lock(&relief_mutex_);
+  relief_ = std::move(relief);
+}
+
 absl::StatusOr<std::shared_ptr<Buffer>> Guarantees::Allocate(const Account* account, Allocator& allocator,
                                                              uint64_t bytes, MemoryUse use) {
+  absl::StatusOr<std::shared_ptr<Buffer>> buffer = Try(account, allocator, bytes, use);
+  if (!absl::IsResourceExhausted(buffer.status()) || bytes > allocator.stats().limit_bytes) return buffer;
+  {
+    absl::MutexLock lock(&relief_mutex_);
+    if (relief_ == nullptr) return buffer;
+    relief_();
+  }
+  return Try(account, allocator, bytes, use);
+}
+
+absl::StatusOr<std::shared_ptr<Buffer>> Guarantees::Try(const Account* account, Allocator& allocator, uint64_t bytes,
+                                                        MemoryUse use) {
   const bool any = any_.load(std::memory_order_relaxed);
   if (account == nullptr && !any) return allocator.Allocate(bytes, use);
   absl::ReleasableMutexLock lock(&mutex_);

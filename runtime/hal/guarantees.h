@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -36,6 +37,10 @@ class Guarantees {
 
   Part Of(const Account* account) const;
 
+  // What may free some memory of the device where there is too little, and is asked before that is said; null: nothing.
+  // It must not ask for memory, nor block. Waits until the one before is not asked any more.
+  void SetRelief(std::function<void()> relief);
+
   // A buffer of `allocator`, whose guarantees these are, counted as the account's until it is gone. A null account has
   // no guarantee. The allocator's errors; OUT_OF_MEMORY with the limit
   // "guaranteed_device_bytes" for what is guaranteed to others.
@@ -48,6 +53,8 @@ class Guarantees {
     Account scratch;    // the same of MemoryUse::kScratch: a part of what it may be sure of, but none of what it has
     uint64_t guaranteed = 0;
   };
+  absl::StatusOr<std::shared_ptr<Buffer>> Try(const Account* account, Allocator& allocator, uint64_t bytes,
+                                              MemoryUse use);
   Owner& OwnerOf(const Account* account) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Of what others may be sure of, what they do not have.
   uint64_t KeptFrom(const Account* account) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -55,6 +62,8 @@ class Guarantees {
   mutable absl::Mutex mutex_;
   absl::flat_hash_map<const Account*, std::unique_ptr<Owner>> owners_ ABSL_GUARDED_BY(mutex_);
   std::atomic<bool> any_{false};  // is guaranteed
+  absl::Mutex relief_mutex_;      // held while it is asked
+  std::function<void()> relief_ ABSL_GUARDED_BY(relief_mutex_);
 };
 
 }  // namespace kiln::runtime::hal

@@ -38,7 +38,10 @@ class Cache {
 
   // Memory of at least `bytes` bytes.
   absl::StatusOr<std::shared_ptr<Buffer>> Take(uint64_t bytes, MemoryUse use) {
-    if (bytes <= kLargest) {
+    if (use == MemoryUse::kElsewhere) {
+      if (absl::StatusOr<std::shared_ptr<Buffer>> stands = inner_->Allocate(bytes, use); stands.ok())
+        return Count(*std::move(stands), /*reused=*/false);
+    } else if (bytes <= kLargest) {
       const uint64_t class_bytes = SizeClass(bytes);
       if (std::shared_ptr<Buffer> idle = TakeIdle(class_bytes)) {
         absl::Status cleared = use == MemoryUse::kClient ? clear_(idle->device_data(), bytes) : absl::OkStatus();
@@ -66,7 +69,8 @@ class Cache {
     absl::MutexLock lock(&mutex_);
     stats_.in_use_bytes -= bytes;
     --stats_.buffers;
-    if (bytes < kSmallest || bytes > limit_ || SizeClass(bytes) != bytes) {
+    const bool elsewhere = memory->device_data() == nullptr;
+    if (elsewhere || bytes < kSmallest || bytes > limit_ || SizeClass(bytes) != bytes) {
       freed.push_back(std::move(memory));
       return;
     }

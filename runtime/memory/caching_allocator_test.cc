@@ -48,6 +48,48 @@ TEST(SizeClass, WastesAtMostAFifth) {
   }
 }
 
+TEST_F(CachingAllocatorTest, WhatStandsForMemoryElsewhereCountsAndIsNotKept) {
+  New(300 << 10).reset();
+  EXPECT_GT(allocator_->stats().cached_bytes, 0u);
+  auto stands = New(900 << 10, MemoryUse::kElsewhere);
+  EXPECT_EQ(stands->device_data(), nullptr);
+  EXPECT_EQ(stands->bytes(), 900u << 10);
+  EXPECT_EQ(allocator_->stats().cached_bytes, 0u) << "what is idle makes room";
+  EXPECT_EQ(allocator_->stats().in_use_bytes, 900u << 10);
+  EXPECT_FALSE(allocator_->Allocate(200 << 10, MemoryUse::kProgram).ok());
+  EXPECT_FALSE(allocator_->Allocate(200 << 10, MemoryUse::kElsewhere).ok());
+  stands.reset();
+  EXPECT_EQ(allocator_->stats().in_use_bytes, 0u);
+  EXPECT_EQ(allocator_->stats().cached_bytes, 0u);
+}
+
+TEST_F(CachingAllocatorTest, ReliefIsAskedBeforeMemoryIsRefused) {
+  hal::Guarantees& guarantees = allocator_->guarantees();
+  const auto allocate = [&](uint64_t bytes) {
+    return guarantees.Allocate(nullptr, *allocator_, bytes, MemoryUse::kProgram);
+  };
+  auto kept = *allocate(800 << 10);
+  int asked = 0;
+  guarantees.SetRelief([&] {
+    ++asked;
+    kept = nullptr;
+  });
+  EXPECT_TRUE(allocate(1 << 10).ok());
+  EXPECT_EQ(asked, 0);
+  EXPECT_FALSE(allocate(2 << 20).ok()) << "more than there is";
+  EXPECT_EQ(asked, 0);
+  EXPECT_TRUE(allocate(700 << 10).ok());
+  EXPECT_EQ(asked, 1);
+  // What is guaranteed to others is no less free for that.
+  Account other;
+  guarantees.Set({{&other, 900 << 10}});
+  EXPECT_FALSE(allocate(700 << 10).ok());
+  EXPECT_EQ(asked, 2);
+  guarantees.SetRelief(nullptr);
+  EXPECT_FALSE(allocate(700 << 10).ok());
+  EXPECT_EQ(asked, 2);
+}
+
 TEST_F(CachingAllocatorTest, ReusesMemoryOfTheSameClass) {
   std::shared_ptr<hal::Buffer> first = New(1000);
   void* const data = first->device_data();

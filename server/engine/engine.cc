@@ -72,6 +72,7 @@ std::string Hex(absl::string_view bytes) { return absl::BytesToHexString(bytes);
 Engine::Engine(const EngineOptions& options, std::vector<std::unique_ptr<runtime::hal::Device>> devices,
                CompileFn compile, GradientFn gradient, runtime::RuntimeObserver* observer, TuneFn tune)
     : options_(options),
+      tenant_devices_(options.tenant_devices == nullptr ? nullptr : options.tenant_devices(devices_)),
       devices_(std::move(devices)),
       metrics_(options.metrics == nullptr ? std::make_shared<Metrics>() : options.metrics),
       traces_(options.trace_buffer_bytes, observer),
@@ -113,7 +114,7 @@ Engine::~Engine() {
   pool_.reset();
   if (options_.disk != nullptr) options_.disk->ForgetAccounts();
   runtime::hal::DrainAll(devices_);
-  if (options_.tenant_devices != nullptr) options_.tenant_devices->Drain();
+  if (tenant_devices_ != nullptr) tenant_devices_->Drain();
 }
 
 absl::StatusOr<ProgramId> Engine::Identify(const v1::Graph* graph, absl::string_view hash, absl::string_view device,

@@ -74,8 +74,8 @@ struct EngineOptions {
   StreamLimits streams;
   Turns::Options turns;
   BeamLimits beam;
-  // Of tenants whose programs run apart; null: there is none.
-  std::shared_ptr<TenantDevices> tenant_devices;
+  // Makes the devices of tenants whose programs run apart, beside these, which outlive them; null: there are none.
+  std::function<std::shared_ptr<TenantDevices>(const DeviceList& devices)> tenant_devices;
   // Where all is counted; null: in one of the engine's own.
   std::shared_ptr<Metrics> metrics;
   // Of what ended lately; 0: nothing is kept.
@@ -197,6 +197,7 @@ class Engine {
   Accounts accounts_;  // outlives all that they pay for
   TenantsRules rules_;
   const std::vector<std::unique_ptr<runtime::hal::Device>> devices_;
+  const std::shared_ptr<TenantDevices> tenant_devices_;  // whose memory counts on these
   const std::shared_ptr<Metrics> metrics_;
   Traces traces_;
   RunCounter runs_;

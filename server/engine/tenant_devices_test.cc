@@ -36,7 +36,7 @@ class TenantDevicesTest : public ::testing::Test {
  protected:
   static EngineOptions Options(std::shared_ptr<TenantDevices> devices) {
     EngineOptions options;
-    options.tenant_devices = std::move(devices);
+    options.tenant_devices = [devices = std::move(devices)](const DeviceList&) { return devices; };
     return options;
   }
   TenantDevicesTest() {

@@ -66,14 +66,14 @@ absl::Status Engine::SetTenants(absl::Span<const std::shared_ptr<const Tenant>> 
     return MakeError(detail, absl::StrCat("tenants: guaranteed_device_bytes of all are ", sum, " on ", device->name(),
                                           ", which has ", has));
   }
-  KILN_RETURN_IF_ERROR(SetApart(tenants, options_.tenant_devices.get()));
+  KILN_RETURN_IF_ERROR(SetApart(tenants, tenant_devices_.get()));
   for (size_t i = 0; i < devices_.size(); ++i) devices_[i]->allocator().guarantees().Set(of_devices[i]);
   // What a tenant that is gone from the file still has stays counted.
   for (const auto& tenant : tenants) {
     Account& account = *accounts_.Of(tenant->name);
     account.SetLimits(tenant->quota);
     account.SetShare(tenant->weight, tenant->interactive);
-    rules_.Of(tenant->name)->Set(RulesOf(*tenant, options_.sessions.domain_secret, options_.tenant_devices.get()));
+    rules_.Of(tenant->name)->Set(RulesOf(*tenant, options_.sessions.domain_secret, tenant_devices_.get()));
   }
   return absl::OkStatus();
 }

@@ -51,9 +51,11 @@ class ExecutorModule final : public hal::Module {
     counters_.modules.fetch_sub(1, std::memory_order_relaxed);
   }
 
-  // Makes sure that `process` has it.
-  absl::Status LoadInto(ExecutorProcess& process) {
+  // Makes sure that `process` has it, if `control` still wants it. A load that has begun is not stopped: it would end
+  // the process.
+  absl::Status LoadInto(ExecutorProcess& process, const hal::LaunchControl& control) {
     if (process.number() == loaded_in_) return absl::OkStatus();
+    KILN_RETURN_IF_ERROR(control.Check());
     absl::Status loaded = process.Load(device_, name_, code_);
     if (IsLost(loaded)) home_->Lost(process, loaded);
     if (loaded.ok()) loaded_in_ = process.number();
@@ -72,7 +74,7 @@ class ExecutorModule final : public hal::Module {
     message.Number(count);
     for (const hal::Launch& launch : launches) {
       ExecutorModule& module = Of(launch);
-      KILN_RETURN_IF_ERROR(module.LoadInto(*process));
+      KILN_RETURN_IF_ERROR(module.LoadInto(*process, control));
       message.Number(module.name_).Number(launch.kernel).Number(module.operands_[launch.kernel]);
       for (uint32_t i = 0; i < module.operands_[launch.kernel]; ++i) message.Number(operands[launch.first_operand + i]);
     }
@@ -124,49 +126,52 @@ class ExecutorLaunchList final : public hal::LaunchList {
   const absl::Span<const hal::Launch> launches_;
 };
 
-// Takes no more than there is room for, nor anything if there is no memory at all.
-class RoomyAllocator final : public hal::Allocator {
+// What it takes counts on the device that it is like, too, so that the limit and the guarantees there hold for all that
+// there is on both.
+class CountedAllocator final : public hal::Allocator {
  public:
-  RoomyAllocator(std::unique_ptr<hal::Allocator> inner, TenantExecutor::Room room)
-      : inner_(std::move(inner)), room_(std::move(room)) {}
+  CountedAllocator(std::unique_ptr<hal::Allocator> inner, hal::Allocator* counts)
+      : inner_(std::move(inner)), counts_(counts) {}
 
   absl::StatusOr<std::shared_ptr<hal::Buffer>> Allocate(uint64_t bytes, hal::MemoryUse use) override {
-    if (const uint64_t room = room_(); bytes > room) {
-      v1::ErrorDetail detail;
-      detail.set_code(v1::OUT_OF_MEMORY);
-      detail.set_limit("device memory bytes");
-      detail.set_limit_value(inner_->stats().limit_bytes);
-      return MakeError(
-          detail, absl::StrCat(bytes, " bytes do not fit: the server and its executors have ", room, " bytes left"));
-    }
-    return inner_->Allocate(bytes, use);
+    struct Counted {
+      std::shared_ptr<hal::Buffer> stands;  // the last to go
+      std::shared_ptr<hal::Buffer> buffer;
+    };
+    auto counted = std::make_shared<Counted>();
+    KILN_ASSIGN_OR_RETURN(counted->stands,
+                          counts_->guarantees().Allocate(nullptr, *counts_, bytes, hal::MemoryUse::kElsewhere));
+    KILN_ASSIGN_OR_RETURN(counted->buffer, inner_->Allocate(bytes, use));
+    hal::Buffer* const buffer = counted->buffer.get();
+    return std::shared_ptr<hal::Buffer>(std::move(counted), buffer);
   }
   void Trim() override { inner_->Trim(); }
   hal::AllocatorStats stats() const override { return inner_->stats(); }
 
  private:
   const std::unique_ptr<hal::Allocator> inner_;
-  const TenantExecutor::Room room_;
+  hal::Allocator* const counts_;
 };
 
 class ExecutorDevice final : public hal::Device {
  public:
   ExecutorDevice(TenantExecutor* home, uint32_t number, const DeviceModel& model, uint64_t begin, uint64_t reach,
-                 TenantExecutor::Room room)
+                 absl::Duration longest_run)
       : home_(home),
         number_(number),
         name_(model.name),
         description_(absl::StrCat(model.description, ", in a process of its own")),
         target_(model.target),
+        longest_run_(longest_run),
         allocator_(runtime::MakeCachingAllocator(
-            std::make_unique<RoomyAllocator>(runtime::remote::MakeRangeAllocator(
-                                                 this, {begin, reach, model.limit_bytes, /*host_sees=*/true},
-                                                 [](uint64_t address, uint64_t bytes, std::function<void()> done) {
-                                                   Arena::Clear(address, bytes);
-                                                   if (done != nullptr) done();
-                                                 },
-                                                 [home] { return home->arena().status(); }),
-                                             std::move(room)),
+            std::make_unique<CountedAllocator>(runtime::remote::MakeRangeAllocator(
+                                                   this, {begin, reach, model.limit_bytes, /*host_sees=*/true},
+                                                   [](uint64_t address, uint64_t bytes, std::function<void()> done) {
+                                                     Arena::Clear(address, bytes);
+                                                     if (done != nullptr) done();
+                                                   },
+                                                   [home] { return home->arena().status(); }),
+                                               model.counts),
             model.limit_bytes / 4,
             [](void* data, uint64_t bytes) {
               Arena::Clear(reinterpret_cast<uint64_t>(data), bytes);
@@ -185,11 +190,24 @@ class ExecutorDevice final : public hal::Device {
     return scratch_.Get(bytes, account);
   }
 
+  absl::Duration longest_run() const override { return longest_run_; }
+
+  void GiveBackMemory() {
+    allocator_->Trim();
+    // The run under way has it.
+    queue_.Submit(
+        [this] {
+          scratch_.Release();
+          allocator_->Trim();
+        },
+        0);
+  }
+
   absl::StatusOr<std::unique_ptr<hal::Module>> LoadModule(const v1::Executable& executable) override {
     auto module = std::make_unique<ExecutorModule>(home_, number_, executable, counters_);
     // Now, since who loads wants to know whether it can be.
     KILN_ASSIGN_OR_RETURN(const auto process, home_->Process());
-    KILN_RETURN_IF_ERROR(module->LoadInto(*process));
+    KILN_RETURN_IF_ERROR(module->LoadInto(*process, {}));
     return module;
   }
   std::unique_ptr<hal::LaunchList> MakeLaunchList(absl::Span<const hal::Launch> launches) override {
@@ -211,6 +229,7 @@ class ExecutorDevice final : public hal::Device {
   const std::string name_;
   const std::string description_;
   const v1::Target target_;
+  const absl::Duration longest_run_;
   Counters counters_;
   const std::unique_ptr<hal::Allocator> allocator_;
   runtime::host::HostScratch scratch_;
@@ -221,8 +240,10 @@ class ExecutorDevice final : public hal::Device {
 }  // namespace
 
 std::unique_ptr<hal::Device> MakeExecutorDevice(TenantExecutor* home, uint32_t number, const DeviceModel& model,
-                                                uint64_t begin, uint64_t reach, TenantExecutor::Room room) {
-  return std::make_unique<ExecutorDevice>(home, number, model, begin, reach, std::move(room));
+                                                uint64_t begin, uint64_t reach, absl::Duration longest_run) {
+  return std::make_unique<ExecutorDevice>(home, number, model, begin, reach, longest_run);
 }
+
+void GiveBack(hal::Device& device) { static_cast<ExecutorDevice&>(device).GiveBackMemory(); }
 
 }  // namespace kiln::server

@@ -37,8 +37,8 @@ struct ExecutorOptions {
   absl::Duration patience = absl::Seconds(60);
   absl::Duration load_patience = absl::Seconds(20);
   absl::Duration stop_patience = absl::Seconds(10);
-  // No launch takes longer, whatever its caller says: while it runs, it is its device's turn, for which all tenants
-  // wait. Generated code ends by itself; code that has taken the executor over need not.
+  // No run takes longer, all its launches and loads together, whatever its caller says: it takes
+  // cores that are everybody's. Generated code ends by itself; code that has taken the executor over need not.
   absl::Duration run_patience = absl::Hours(2);
 };
 
@@ -59,8 +59,7 @@ class ExecutorProcess {
   absl::Status Ready();
 
   // From now on it has `executable`, a serialized one, as `module`, a number that it has not, or
-  // that is unloaded. INTERNAL_FAULT
-  // if it cannot be linked.
+  // that is unloaded. INTERNAL_FAULT if it cannot be linked.
   absl::Status Load(uint32_t device, uint64_t module, absl::string_view executable);
   // With the next Load.
   void Unload(uint64_t module);

@@ -15,6 +15,8 @@ namespace {
 
 // How often idle executors are looked for.
 constexpr absl::Duration kLook = absl::Seconds(1);
+// Between two times that all give back what they keep.
+constexpr absl::Duration kAgain = absl::Milliseconds(100);
 
 absl::Status BadTenant(v1::ErrorCode code, absl::string_view tenant, absl::string_view what) {
   v1::ErrorDetail detail;
@@ -30,9 +32,9 @@ Executors::Executors(ExecutorOptions options, const DeviceList& devices, std::sh
     : log_(std::move(log)), idle_(idle), options_(std::move(options)) {
   for (const auto& device : devices) {
     if (device->target().kind() != v1::Target::CPU || device->remote() != nullptr) continue;
-    servers_.push_back(device.get());
     models_.push_back({std::string(device->name()), std::string(device->description()), device->target(),
-                       device->stats().memory.limit_bytes});
+                       device->stats().memory.limit_bytes, &device->allocator()});
+    device->allocator().guarantees().SetRelief([this] { GiveBack(); });
   }
   options_.devices = static_cast<uint32_t>(models_.size());
   thread_ = std::thread([this] { Serve(); });
@@ -40,6 +42,7 @@ Executors::Executors(ExecutorOptions options, const DeviceList& devices, std::sh
 }
 
 Executors::~Executors() {
+  for (const DeviceModel& model : models_) model.counts->guarantees().SetRelief(nullptr);
   {
     // Work that is ending looks at them, and may start a process.
     std::map<std::string, std::unique_ptr<TenantExecutor>, std::less<>> ended;
@@ -82,7 +85,7 @@ const DeviceList* Executors::Of(absl::string_view tenant) {
   auto& executor = executors_[known->first];
   if (executor == nullptr) {
     executor = std::make_unique<TenantExecutor>(
-        models_, [this](Arena* arena) { return StartOn(arena); }, [this] { return Room(); },
+        models_, options_.run_patience, [this](Arena* arena) { return StartOn(arena); },
         [log = log_, tenant = known->first](const ExecutorProcess& process, const std::string& why) {
           log->warn("event=executor_lost tenant={} process={} reason=\"{}\"", tenant, process.pid(),
                     absl::CEscape(why));
@@ -100,16 +103,12 @@ void Executors::Drain() {
   for (const DeviceList* const devices : all) runtime::hal::DrainAll(*devices);
 }
 
-uint64_t Executors::Room() const {
-  uint64_t most = 0, used = 0;
-  for (const runtime::hal::Device* const device : servers_) {
-    const runtime::hal::AllocatorStats memory = device->stats().memory;
-    most += memory.limit_bytes;
-    used += memory.in_use_bytes + memory.cached_bytes;
-  }
+void Executors::GiveBack() {
+  const absl::Time now = absl::Now();
   absl::MutexLock lock(&mutex_);
-  for (const auto& [tenant, executor] : executors_) used += executor->used_bytes();
-  return most - std::min(most, used);
+  if (now - gave_back_ < kAgain) return;
+  gave_back_ = now;
+  for (const auto& [tenant, executor] : executors_) executor->GiveBack();
 }
 
 absl::StatusOr<std::shared_ptr<ExecutorProcess>> Executors::StartOn(Arena* arena) {

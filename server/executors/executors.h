@@ -16,6 +16,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
 #include "server/engine/memory/tenant_devices.h"
 #include "server/executors/tenant_executor.h"
 
@@ -23,9 +24,9 @@ namespace kiln::server {
 
 class Executors final : public TenantDevices {
  public:
-  // Tenants get devices like the CPU devices among `devices`, which are this process's own and
-  // outlive all buffers, and share their memory limit. `options.binary` empty: no tenant runs
-  // apart. An executor ends when it has been `idle` for so long.
+  // Tenants get devices like the CPU devices among `devices`, which are this process's own and outlive this; what a
+  // tenant's take of memory counts on these, too. `options.binary` empty: no tenant runs apart. An executor ends when
+  // it has been `idle` for so long.
   Executors(ExecutorOptions options, const DeviceList& devices, std::shared_ptr<spdlog::logger> log,
             absl::Duration idle = absl::Minutes(1));
   ~Executors() override;
@@ -43,16 +44,17 @@ class Executors final : public TenantDevices {
   };
 
   absl::StatusOr<std::shared_ptr<ExecutorProcess>> StartOn(Arena* arena);
-  uint64_t Room() const;
+  // What all keep for later, unless they have just now: nobody keeps others from keeping any.
+  void GiveBack();
   void Serve();
 
   const std::shared_ptr<spdlog::logger> log_;
   const absl::Duration idle_;
   ExecutorOptions options_;
-  std::vector<const runtime::hal::Device*> servers_;  // the CPU devices
-  std::vector<DeviceModel> models_;
+  std::vector<DeviceModel> models_;  // the CPU devices
 
   mutable absl::Mutex mutex_;
+  absl::Time gave_back_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
   std::map<std::string, bool> apart_ ABSL_GUARDED_BY(mutex_);  // of all that there ever were
   std::map<std::string, std::unique_ptr<TenantExecutor>, std::less<>> executors_ ABSL_GUARDED_BY(mutex_);
 

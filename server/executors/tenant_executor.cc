@@ -30,22 +30,18 @@ absl::StatusOr<std::unique_ptr<Arena>> MakeArena(const std::vector<DeviceModel>&
 
 }  // namespace
 
-TenantExecutor::TenantExecutor(const std::vector<DeviceModel>& models, Start start, Room room, Ended ended)
+TenantExecutor::TenantExecutor(const std::vector<DeviceModel>& models, absl::Duration longest_run, Start start,
+                               Ended ended)
     : start_(std::move(start)), ended_(std::move(ended)), arena_(MakeArena(models)) {
   uint64_t at = arena_.ok() ? (*arena_)->begin() : kPage;
   for (uint32_t i = 0; i < models.size(); ++i) {
-    devices_.push_back(MakeExecutorDevice(this, i, models[i], at, ReachOf(models[i]), room));
+    devices_.push_back(MakeExecutorDevice(this, i, models[i], at, ReachOf(models[i]), longest_run));
     at += ReachOf(models[i]);
   }
 }
 
-uint64_t TenantExecutor::used_bytes() const {
-  uint64_t bytes = 0;
-  for (const auto& device : devices_) {
-    const runtime::hal::AllocatorStats memory = device->stats().memory;
-    bytes += memory.in_use_bytes + memory.cached_bytes;
-  }
-  return bytes;
+void TenantExecutor::GiveBack() const {
+  for (const auto& device : devices_) server::GiveBack(*device);
 }
 
 absl::StatusOr<Arena*> TenantExecutor::arena() const {
@@ -99,11 +95,16 @@ void TenantExecutor::EndIdle(absl::Time now, absl::Duration idle) {
   // Whoever starts one has a use for it.
   if (!start_mutex_.TryLock()) return;
   std::shared_ptr<ExecutorProcess> ended;
+  bool gives_back = false;
   {
     absl::MutexLock lock(&mutex_);
     if (process_ != nullptr && process_->Idle(now) >= idle) ended = std::exchange(process_, nullptr);
+    // Without an executor there may be memory all the same, of transfers.
+    gives_back = ended != nullptr || (process_ == nullptr && now - gave_back_ >= idle);
+    if (gives_back) gave_back_ = now;
   }
   start_mutex_.Unlock();
+  if (gives_back) GiveBack();
 }
 
 }  // namespace kiln::server

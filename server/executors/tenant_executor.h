@@ -29,6 +29,7 @@ struct DeviceModel {
   std::string description;
   v1::Target target;
   uint64_t limit_bytes = 0;
+  runtime::hal::Allocator* counts = nullptr;  // that one's, where memory of the device counts, too
 };
 
 // Safe from any thread.
@@ -36,16 +37,15 @@ class TenantExecutor {
  public:
   // Starts a process in this arena, on a thread that lives as long as this.
   using Start = std::function<absl::StatusOr<std::shared_ptr<ExecutorProcess>>(Arena* arena)>;
-  // How many bytes there are left for all.
-  using Room = std::function<uint64_t()>;
   // An executor has ended: for the log.
   using Ended = std::function<void(const ExecutorProcess& process, const std::string& why)>;
 
-  TenantExecutor(const std::vector<DeviceModel>& models, Start start, Room room, Ended ended);
+  // What the models name outlives it.
+  TenantExecutor(const std::vector<DeviceModel>& models, absl::Duration longest_run, Start start, Ended ended);
 
   const DeviceList& devices() const { return devices_; }
-  // Of memory that the devices have taken.
-  uint64_t used_bytes() const;
+  // The devices give back what they keep for later (device.h).
+  void GiveBack() const;
 
   // The memory behind the devices; OUT_OF_MEMORY if there was none.
   absl::StatusOr<Arena*> arena() const;
@@ -58,8 +58,8 @@ class TenantExecutor {
   // `process`, which Process() gave, has ended with `status`.
   void Lost(const ExecutorProcess& process, const absl::Status& status);
 
-  // Once what it is at has ended, if anything is: ends one that has been idle for so long. Does
-  // not wait.
+  // Once what it is at has ended, if anything is: ends one that has been idle for so long, and what the devices keep
+  // for later goes with it. Does not wait.
   void EndIdle(absl::Time now, absl::Duration idle);
 
  private:
@@ -75,6 +75,7 @@ class TenantExecutor {
   std::shared_ptr<ExecutorProcess> process_ ABSL_GUARDED_BY(mutex_);
   uint32_t soon_ended_ ABSL_GUARDED_BY(mutex_) = 0;  // one after the other
   absl::Time not_before_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
+  absl::Time gave_back_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
 
   DeviceList devices_;  // last, hence the first to go
 };

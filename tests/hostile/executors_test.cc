@@ -201,15 +201,60 @@ TEST_F(ExecutorsTest, ATenantStaysWhatItIs) {
   EXPECT_TRUE(none.SetTenants({{"a", false}}).ok());
 }
 
-TEST_F(ExecutorsTest, MemoryIsTheServersAndZero) {
+// Whoever has it, in the server or apart: a device has no more memory than it has.
+TEST_F(ExecutorsTest, MemoryCountsOnTheServersDevices) {
+  hal::Allocator& server = servers_[0]->allocator();
+  hal::Allocator& a = Device("a").allocator();
+  hal::Allocator& b = Device("b").allocator();
+  auto of_server = server.Allocate(kMemoryBytes / 2, hal::MemoryUse::kProgram);  // half
+  ASSERT_TRUE(of_server.ok());
+  auto of_a = a.Allocate(kMemoryBytes / 4, hal::MemoryUse::kClient);
+  ASSERT_TRUE(of_a.ok()) << of_a.status();
+  EXPECT_EQ(server.stats().in_use_bytes, kMemoryBytes * 3 / 4);
+  EXPECT_EQ(CodeOf(b.Allocate(kMemoryBytes / 2, hal::MemoryUse::kClient).status()), v1::OUT_OF_MEMORY);
+  EXPECT_EQ(CodeOf(server.Allocate(kMemoryBytes / 2, hal::MemoryUse::kClient).status()), v1::OUT_OF_MEMORY);
+  EXPECT_TRUE(Device("b", 1).allocator().Allocate(kMemoryBytes, hal::MemoryUse::kClient).ok()) << "another device";
+  of_server = absl::UnknownError("freed");
+  EXPECT_TRUE(b.Allocate(kMemoryBytes / 2, hal::MemoryUse::kClient).ok());
+  // A guarantee to one whose programs run in the server holds against these, too.
+  Account sure;
+  server.guarantees().Set({{&sure, kMemoryBytes * 3 / 4}});
+  const absl::Status kept = b.Allocate(kMemoryBytes / 2, hal::MemoryUse::kClient).status();
+  EXPECT_EQ(CodeOf(kept), v1::OUT_OF_MEMORY);
+  EXPECT_EQ(DetailOf(kept)->limit(), "guaranteed_device_bytes");
+  EXPECT_TRUE(server.guarantees().Allocate(&sure, server, kMemoryBytes / 2, hal::MemoryUse::kClient).ok());
+}
+
+TEST_F(ExecutorsTest, WhatIsKeptForLaterIsGivenBackWhereItIsShort) {
+  hal::Allocator& server = servers_[0]->allocator();
   hal::Device& device = Device("a");
-  const auto held = *servers_[0]->allocator().Allocate(kMemoryBytes / 2, hal::MemoryUse::kProgram);
-  const auto refused = Device("b").allocator().Allocate(kMemoryBytes + 1, hal::MemoryUse::kClient);
-  EXPECT_EQ(CodeOf(refused.status()), v1::OUT_OF_MEMORY);
-  EXPECT_TRUE(Device("b").allocator().Allocate(kMemoryBytes, hal::MemoryUse::kClient).ok());
-  const auto most = *Device("b").allocator().Allocate(kMemoryBytes, hal::MemoryUse::kClient);
-  EXPECT_EQ(CodeOf(device.allocator().Allocate(kMemoryBytes, hal::MemoryUse::kClient).status()), v1::OUT_OF_MEMORY)
-      << "of 4 GiB, 1 is the server's and 2 are another tenant's";
+  const uint64_t kept = kMemoryBytes / 4;
+  absl::Notification has_scratch;
+  device.queue().Submit(
+      [&] {
+        EXPECT_TRUE(device.Scratch(kept).ok());
+        has_scratch.Notify();
+      },
+      0);
+  has_scratch.WaitForNotification();
+  device.allocator().Allocate(kept, hal::MemoryUse::kProgram)->reset();
+  EXPECT_EQ(server.stats().in_use_bytes, 2 * kept);
+  const auto allocate = [&] { return hal::AllocateFor(nullptr, server, kMemoryBytes, hal::MemoryUse::kProgram); };
+  // What runs need between their kernels goes once they have ended.
+  EXPECT_TRUE(Eventually([&] { return allocate().ok(); }));
+  EXPECT_EQ(device.stats().memory.in_use_bytes + device.stats().memory.cached_bytes, 0u);
+}
+
+TEST_F(ExecutorsTest, WhatIsKeptForLaterIsGivenBackWithAnIdleExecutor) {
+  Make(absl::Milliseconds(1));
+  hal::Device& device = Device("a");
+  device.allocator().Allocate(kMemoryBytes / 4, hal::MemoryUse::kProgram)->reset();
+  const auto module = Doubling(device);  // for which one is started
+  EXPECT_TRUE(Eventually([&] { return servers_[0]->stats().memory.in_use_bytes == 0; }));
+}
+
+TEST_F(ExecutorsTest, MemoryIsUsedAgainAndZero) {
+  hal::Device& device = Device("a");
   for (const uint64_t bytes : {uint64_t{100}, uint64_t{1} << 20}) {
     const void* first = nullptr;
     for (int round = 0; round < 2; ++round) {

@@ -50,7 +50,9 @@ class HostBuffer final : public hal::Buffer {
     counters_->buffers.fetch_add(1, std::memory_order_relaxed);
   }
   ~HostBuffer() override {
-    if (reserved_ >= kMapBytes) {
+    if (data_ == nullptr) {
+      // It stood for memory that is elsewhere.
+    } else if (reserved_ >= kMapBytes) {
       UnmapPages(data_, reserved_);
     } else {
       std::free(data_);
@@ -82,13 +84,15 @@ class HostAllocator final : public hal::Allocator {
     if (reserved >= kMapBytes) reserved += -reserved & 4095;
     if (!counters_.Reserve(reserved)) return OutOfMemory(bytes);
     void* data = nullptr;
-    if (reserved >= kMapBytes) {
+    if (use == MemoryUse::kElsewhere) {
+      // There is none.
+    } else if (reserved >= kMapBytes) {
       data = MapPages(reserved);
     } else {
       data = std::aligned_alloc(hal::kBufferAlignment, reserved);
       if (data != nullptr && use == MemoryUse::kClient) std::memset(data, 0, reserved);
     }
-    if (data == nullptr) {
+    if (data == nullptr && use != MemoryUse::kElsewhere) {
       counters_.in_use_bytes.fetch_sub(reserved, std::memory_order_relaxed);
       return OutOfMemory(bytes);
     }

@@ -20,6 +20,9 @@ class HostScratch {
   // Where it has to grow, it is counted as the account's, which may be null, until it grows again.
   absl::StatusOr<void*> Get(uint64_t bytes, const Account* account = nullptr);
 
+  // Gives the memory back; within work of the queue.
+  void Release() { buffer_ = nullptr; }
+
  private:
   hal::Allocator* const allocator_;
   std::shared_ptr<hal::Buffer> buffer_;

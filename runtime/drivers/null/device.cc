@@ -33,7 +33,7 @@ class NullModule final : public hal::Module {
     const Kernel& kernel = kernels_[index];
     ++log_.launch_count;
     absl::MutexLock lock(&log_.mutex);
-    log_.launches.push_back({kernel.symbol, {buffers, buffers + kernel.buffers}});
+    log_.launches.push_back({kernel.symbol, {buffers, buffers + kernel.buffers}, control.deadline});
     return absl::OkStatus();
   }
 
@@ -46,6 +46,7 @@ class NullDevice final : public Device {
  public:
   explicit NullDevice(const DeviceOptions& options)
       : name_(options.name),
+        longest_run_(options.longest_run),
         allocator_(host::MakeHostAllocator(this, options.memory_limit_bytes)),
         scratch_(allocator_.get()),
         queue_(this, /*inline_limit_ns=*/30'000) {
@@ -73,6 +74,8 @@ class NullDevice final : public Device {
     return std::make_unique<NullModule>(std::move(kernels), log_);
   }
 
+  absl::Duration longest_run() const override { return longest_run_; }
+
   hal::DeviceStats stats() const override {
     hal::DeviceStats stats;
     stats.memory = allocator_->stats();
@@ -89,6 +92,7 @@ class NullDevice final : public Device {
 
  private:
   const std::string name_;
+  const absl::Duration longest_run_;
   v1::Target target_;
   Log log_;
   const std::unique_ptr<hal::Allocator> allocator_;

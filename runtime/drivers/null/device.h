@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "runtime/hal/device.h"
 
 namespace kiln::runtime::null {
@@ -16,12 +17,14 @@ namespace kiln::runtime::null {
 struct DeviceOptions {
   std::string name = "NULL:0";
   uint64_t memory_limit_bytes = uint64_t{1} << 30;
+  absl::Duration longest_run = absl::InfiniteDuration();
 };
 
 // One launch, as it was asked for.
 struct Launch {
   std::string symbol;
   std::vector<void*> buffers;
+  absl::Time deadline;
 };
 
 // A device whose launches can be read back.
