@@ -20,6 +20,8 @@ namespace {
 constexpr absl::string_view kSuffix = ".kiln";
 constexpr absl::string_view kDraft = "draft-";
 constexpr size_t kKeyBytes = 32;
+// Between two looks at a lock, and at whether it is still wanted.
+constexpr absl::Duration kLongestPause = absl::Milliseconds(5);
 
 // The lock of whoever evicts. A key has this number with probability 2^-64, and then
 // eviction waits for a compilation.
@@ -160,7 +162,7 @@ DiskStore::Lock DiskStore::LockKey(absl::string_view key, const std::function<bo
     if (file >= 0) return Lock(folder_.get(), file);
     if ((errno != EAGAIN && errno != EACCES) || absl::Now() >= end || (enough && enough())) return Lock();
     absl::SleepFor(pause);
-    pause = std::min(2 * pause, absl::Milliseconds(50));
+    pause = std::min(2 * pause, kLongestPause);
   }
 }
 

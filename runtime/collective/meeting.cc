@@ -17,7 +17,7 @@ namespace kiln::runtime::collective {
 namespace {
 
 // How often a waiting participant looks whether the meeting is still wanted.
-constexpr absl::Duration kLook = absl::Milliseconds(50);
+constexpr absl::Duration kLook = absl::Milliseconds(5);
 
 // Longer than any submitting thread would stay for: an entry waits, so it belongs on
 // the queue's own thread.

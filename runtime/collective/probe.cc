@@ -9,7 +9,7 @@
 namespace kiln::runtime::collective {
 namespace {
 
-constexpr absl::Duration kLook = absl::Milliseconds(20);
+constexpr absl::Duration kLook = absl::Milliseconds(5);
 
 // Of the first meeting; each further one has twice as much. Longer than what usually
 // slips in between a probe and its meeting.

@@ -12,7 +12,6 @@
 #include "base/graph/graph_hash.h"
 #include "server/engine/executions/execution.h"
 #include "server/engine/programs/program_key.h"
-#include "server/fair/owner.h"
 
 namespace kiln::server {
 namespace {
@@ -72,8 +71,8 @@ std::string Hex(absl::string_view bytes) { return absl::BytesToHexString(bytes);
 Engine::Engine(const EngineOptions& options, std::vector<std::unique_ptr<runtime::hal::Device>> devices,
                CompileFn compile, GradientFn gradient, runtime::RuntimeObserver* observer, TuneFn tune)
     : options_(options),
-      tenant_devices_(options.tenant_devices == nullptr ? nullptr : options.tenant_devices(devices_)),
       devices_(std::move(devices)),
+      tenant_devices_(options.tenant_devices == nullptr ? nullptr : options.tenant_devices(devices_)),
       metrics_(options.metrics == nullptr ? std::make_shared<Metrics>() : options.metrics),
       traces_(options.trace_buffer_bytes, observer),
       runs_(metrics_.get(), NamesOf(devices_), &traces_),
@@ -237,8 +236,8 @@ void Engine::Gradient(const v1::GradientRequest& request, const Session* caller,
                       GradientCallback done) {
   auto place = PlaceToCompile(control.account);
   if (!place.ok()) return done(std::move(place).status());
-  pool_->Schedule(OwnerOf(control), [this, &request, domain = DomainOf(caller), control, place = *std::move(place),
-                                     done = std::move(done)]() mutable {
+  pool_->Schedule(control, [this, &request, domain = DomainOf(caller), control, place = *std::move(place),
+                            done = std::move(done)]() mutable {
     if (absl::Status wanted = control.Check(); !wanted.ok()) return done(std::move(wanted));
     auto made = [&] {
       const Meter meter(control.account, Quota::kCompileSeconds);

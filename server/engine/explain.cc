@@ -8,7 +8,6 @@
 #include "base/error.h"
 #include "compiler/target/gpu/architectures.h"
 #include "server/engine/engine.h"
-#include "server/fair/owner.h"
 
 namespace kiln::server {
 namespace {
@@ -85,8 +84,8 @@ void Engine::Explain(ExplainRequest request, const Control& control, ExplainCall
                                          ExplainCallback explained) {
     auto place = PlaceToCompile(until.account);
     if (!place.ok()) return explained(std::move(place).status());
-    pool_->Schedule(OwnerOf(until), [this, asked = std::move(asked), id, stored = std::move(stored), until,
-                                     place = *std::move(place), explained = std::move(explained)]() mutable {
+    pool_->Schedule(until, [this, asked = std::move(asked), id, stored = std::move(stored), until,
+                            place = *std::move(place), explained = std::move(explained)]() mutable {
       if (absl::Status wanted = until.Check(); !wanted.ok()) return explained(std::move(wanted));
       v1::Graph kept;
       if (stored != nullptr && !kept.ParseFromString(stored->graph)) {

@@ -14,7 +14,6 @@
 #include "server/engine/engine.h"
 #include "server/engine/executions/count_timing.h"
 #include "server/engine/programs/compile_options.h"
-#include "server/fair/owner.h"
 
 namespace kiln::server {
 namespace {
@@ -79,7 +78,7 @@ void Engine::Record(const v1::RecordSequenceRequest& request, const SessionPtr& 
                     RecordCallback done) {
   const auto finding = std::make_shared<Finding>(request, caller, std::move(done));
   const auto record = [this, finding, control] {
-    pool_->Schedule(OwnerOf(control), [this, finding, control] {
+    pool_->Schedule(control, [this, finding, control] {
       absl::Status status = control.Check();
       if (status.ok()) status = finding->first_error();
       if (!status.ok()) return finding->done(std::move(status));
@@ -89,7 +88,7 @@ void Engine::Record(const v1::RecordSequenceRequest& request, const SessionPtr& 
                                        [&](uint64_t bytes) { return store_.Pay(AccountOf(asking), domain, bytes); }));
     });
   };
-  pool_->Schedule(OwnerOf(control), [this, finding, control, record] {
+  pool_->Schedule(control, [this, finding, control, record] {
     const absl::Status status = FindRecorded(control, finding, record);
     if (!status.ok()) finding->done(status);
   });

@@ -6,7 +6,6 @@
 #include "base/error.h"
 #include "base/graph/devices.h"
 #include "server/engine/engine.h"
-#include "server/fair/owner.h"
 
 namespace kiln::server {
 namespace {
@@ -42,7 +41,7 @@ void Engine::Tune(TuneRequest request, const Control& control, TuneCallback done
       return tuning->done(MakeError(v1::UNSUPPORTED_SHARD, "schedules are searched for programs on one device alone"));
     if (!tuning->graph.ParseFromString((*found)->graph))
       return tuning->done(MakeError(v1::INTERNAL_FAULT, "a stored graph cannot be read back"));
-    tuning_queue_.Schedule(OwnerOf(tuning->control), [this, tuning, plain] {
+    tuning_queue_.Schedule(tuning->control, [this, tuning, plain] {
       // It may have waited behind other searches for long.
       if (absl::Status wanted = tuning->control.Check(); !wanted.ok()) return tuning->done(std::move(wanted));
       absl::StatusOr<compiler::Tuned> tuned =

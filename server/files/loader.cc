@@ -12,7 +12,7 @@ namespace kiln::server {
 namespace {
 
 // Between two looks at whether the load is still wanted.
-constexpr uint64_t kPiece = 16 << 20;
+constexpr uint64_t kPiece = 2 << 20;
 
 // The tensors of these names.
 absl::StatusOr<std::vector<StoredTensor>> Pick(std::vector<StoredTensor> tensors,
@@ -68,7 +68,7 @@ absl::StatusOr<Loader::Found> Loader::Find(const std::string& file) const {
 }
 
 void Loader::List(std::string file, const Control& control, ListCallback done) {
-  thread_.Schedule([this, file = std::move(file), control, done = std::move(done)]() mutable {
+  thread_.Schedule(control, [this, file = std::move(file), control, done = std::move(done)]() mutable {
     if (absl::Status wanted = control.Check(); !wanted.ok()) return done(std::move(wanted));
     auto found = Find(file);
     if (!found.ok()) return done(std::move(found).status());
@@ -78,8 +78,8 @@ void Loader::List(std::string file, const Control& control, ListCallback done) {
 
 void Loader::Load(std::string file, std::vector<std::string> names, std::string device, SessionPtr caller,
                   const Control& control, LoadCallback done) {
-  thread_.Schedule([this, file = std::move(file), names = std::move(names), device = std::move(device),
-                    caller = std::move(caller), control, done = std::move(done)]() mutable {
+  thread_.Schedule(control, [this, file = std::move(file), names = std::move(names), device = std::move(device),
+                             caller = std::move(caller), control, done = std::move(done)]() mutable {
     if (absl::Status wanted = control.Check(); !wanted.ok()) return done(std::move(wanted));
     auto found = Find(file);
     if (!found.ok()) return done(std::move(found).status());

@@ -9,7 +9,7 @@ namespace kiln::runtime::remote {
 namespace {
 
 // How often one who waits looks whether the answer is still wanted.
-constexpr absl::Duration kLook = absl::Milliseconds(20);
+constexpr absl::Duration kLook = absl::Milliseconds(5);
 
 }  // namespace
 

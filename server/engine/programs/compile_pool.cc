@@ -3,27 +3,35 @@
 #include <chrono>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <utility>
 
+#include "absl/time/time.h"
 #include "base/check.h"
+#include "server/fair/owner.h"
 
 namespace kiln::server {
 namespace {
 
 // What a job is charged until it has ended.
 constexpr uint64_t kGuessNs = 10'000'000;
+// How often those that wait are asked whether they are wanted.
+constexpr absl::Duration kLook = absl::Milliseconds(5);
 
 }  // namespace
 
 struct CompilePool::Job {
   FairQueue::Entry entry;  // first, so that the job is found by it
   absl::AnyInvocable<void()> run;
+  runtime::hal::LaunchControl control;
+  std::optional<std::list<Job*>::iterator> stoppable;
 };
 
 // Each thread takes one, so their number is the bound.
 CompilePool::CompilePool(uint32_t threads) : jobs_({.budget_ns = std::numeric_limits<uint64_t>::max() / 2}) {
   KILN_CHECK(threads > 0);
   for (uint32_t i = 0; i < threads; ++i) threads_.emplace_back([this] { Work(); });
+  threads_.emplace_back([this] { Watch(); });
 }
 
 CompilePool::~CompilePool() {
@@ -34,11 +42,38 @@ CompilePool::~CompilePool() {
   for (std::thread& thread : threads_) thread.join();
 }
 
-void CompilePool::Schedule(const FairOwner& owner, absl::AnyInvocable<void()> run) {
+void CompilePool::Schedule(const runtime::hal::LaunchControl& control, absl::AnyInvocable<void()> run) {
   auto* const job = new Job;
   job->run = std::move(run);
+  job->control = control;
   absl::MutexLock lock(&mutex_);
-  jobs_.Push(job->entry, owner, kGuessNs);
+  if (control.cancelled != nullptr || control.deadline != absl::InfiniteFuture())
+    job->stoppable = stoppable_.insert(stoppable_.end(), job);
+  jobs_.Push(job->entry, OwnerOf(control), kGuessNs);
+}
+
+bool CompilePool::WaitToLook() {
+  const auto some = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return ending_ || !stoppable_.empty(); };
+  mutex_.Await(absl::Condition(&some));
+  return !mutex_.AwaitWithTimeout(absl::Condition(&ending_), kLook);
+}
+
+void CompilePool::Watch() {
+  for (;;) {
+    std::vector<std::unique_ptr<Job>> unwanted;
+    {
+      absl::MutexLock lock(&mutex_);
+      if (!WaitToLook()) return;
+      for (auto each = stoppable_.begin(); each != stoppable_.end();) {
+        Job* const job = *each++;
+        if (job->control.Check().ok()) continue;
+        jobs_.Open(jobs_.Remove(job->entry));
+        stoppable_.erase(*job->stoppable);
+        unwanted.emplace_back(job);
+      }
+    }
+    for (const std::unique_ptr<Job>& job : unwanted) job->run();
+  }
 }
 
 void CompilePool::Work() {
@@ -51,6 +86,7 @@ void CompilePool::Work() {
       if (served.entry == nullptr) return;
       jobs_.Open(served.session);
       job.reset(reinterpret_cast<Job*>(served.entry));
+      if (job->stoppable.has_value()) stoppable_.erase(*job->stoppable);
     }
     const auto begin = std::chrono::steady_clock::now();
     job->run();

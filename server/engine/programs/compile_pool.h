@@ -3,6 +3,7 @@
 #define KILN_SERVER_ENGINE_PROGRAMS_COMPILE_POOL_H_
 
 #include <cstdint>
+#include <list>
 #include <thread>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "base/account.h"
+#include "runtime/hal/module.h"
 #include "server/fair/fair_queue.h"
 
 namespace kiln::server {
@@ -32,21 +34,27 @@ class CompilePool {
   CompilePool(const CompilePool&) = delete;
   CompilePool& operator=(const CompilePool&) = delete;
 
-  // Calls `job` once, on a thread of the pool: owners share its time by their weights (fair_queue.h),
-  // and of one session jobs begin in the order of scheduling.
-  void Schedule(const FairOwner& owner, absl::AnyInvocable<void()> job);
-  // The server's own, which are one owner together.
-  void Schedule(absl::AnyInvocable<void()> job) { Schedule(FairOwner(), std::move(job)); }
+  // Calls `job` once, on a thread of the pool: callers share its time by their weights (fair_queue.h),
+  // and of one session jobs begin in the order of scheduling. One that is not wanted any more while it waits is called
+  // soon, whatever is before it: it looks at `control` before all else.
+  void Schedule(const runtime::hal::LaunchControl& control, absl::AnyInvocable<void()> job);
+  // The server's own, which are one caller together.
+  void Schedule(absl::AnyInvocable<void()> job) { Schedule(runtime::hal::LaunchControl(), std::move(job)); }
 
  private:
   struct Job;
   void Work();
+  // Until the end: calls those that are not wanted any more.
+  void Watch();
+  // Waits for a while, where there are some that may come to that; false at the end.
+  bool WaitToLook() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool HasJobOrEnds() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return jobs_.waiting() > 0 || ending_; }
 
   absl::Mutex mutex_;
   FairQueue jobs_ ABSL_GUARDED_BY(mutex_);
+  std::list<Job*> stoppable_ ABSL_GUARDED_BY(mutex_);  // of those that wait
   bool ending_ ABSL_GUARDED_BY(mutex_) = false;
-  std::vector<std::thread> threads_;
+  std::vector<std::thread> threads_;  // the last one watches
 };
 
 }  // namespace kiln::server

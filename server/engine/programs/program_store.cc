@@ -10,7 +10,6 @@
 #include "base/graph/devices.h"
 #include "runtime/exec/load.h"
 #include "server/engine/programs/program_key.h"
-#include "server/fair/owner.h"
 
 namespace kiln::server {
 namespace {
@@ -79,14 +78,13 @@ void ProgramStore::GetOrCompile(const ProgramId& id, const v1::Graph& graph, con
       [this, id, &graph, options, control](Cache::Finish finish) {
         const ProgramId exact = AsSent(id, graph);
         if (!MayBeElsewhere(exact)) return ScheduleCompile(exact, graph, options, control, std::move(finish));
-        loads_->Schedule(OwnerOf(control),
-                         [this, exact, &graph, options, control, finish = std::move(finish)]() mutable {
-                           if (absl::Status wanted = control.Check(); !wanted.ok()) return finish(std::move(wanted));
-                           auto loaded = Load(exact, options, /*sent=*/true);
-                           if (!loaded.ok()) return finish(std::move(loaded).status());
-                           if (loaded->has_value()) return finish(**std::move(loaded));
-                           ScheduleCompile(exact, graph, options, control, std::move(finish));
-                         });
+        loads_->Schedule(control, [this, exact, &graph, options, control, finish = std::move(finish)]() mutable {
+          if (absl::Status wanted = control.Check(); !wanted.ok()) return finish(std::move(wanted));
+          auto loaded = Load(exact, options, /*sent=*/true);
+          if (!loaded.ok()) return finish(std::move(loaded).status());
+          if (loaded->has_value()) return finish(**std::move(loaded));
+          ScheduleCompile(exact, graph, options, control, std::move(finish));
+        });
       },
       [this, id, &graph, options, control, callback = std::move(callback)](Cache::Result result,
                                                                            runtime::CacheOutcome how) mutable {
@@ -113,7 +111,8 @@ void ProgramStore::GetOrLoad(const ProgramId& id, const compiler::Options& optio
   cache_.GetOrStart(
       id.key,
       [this, id, options, control](Cache::Finish finish) {
-        loads_->Schedule(OwnerOf(control), [this, id, options, finish = std::move(finish)]() mutable {
+        loads_->Schedule(control, [this, id, options, control, finish = std::move(finish)]() mutable {
+          if (absl::Status wanted = control.Check(); !wanted.ok()) return finish(std::move(wanted));
           auto loaded = Load(id, options, /*sent=*/false);
           if (!loaded.ok()) return finish(std::move(loaded).status());
           if (!loaded->has_value()) return finish(NeedGraph(id));
@@ -158,8 +157,8 @@ void ProgramStore::ScheduleCompile(const ProgramId& id, const v1::Graph& graph, 
     }
     finish(std::move(entry));
   };
-  if (options.beam > 0 && tuning_queue_ != nullptr) return tuning_queue_->Schedule(OwnerOf(control), std::move(job));
-  pool_->Schedule(OwnerOf(control), std::move(job));
+  if (options.beam > 0 && tuning_queue_ != nullptr) return tuning_queue_->Schedule(control, std::move(job));
+  pool_->Schedule(control, std::move(job));
 }
 
 absl::StatusOr<ProgramStore::Cache::Entry> ProgramStore::Compile(const ProgramId& id, const v1::Graph& graph,

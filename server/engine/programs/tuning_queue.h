@@ -46,7 +46,9 @@ class TuningQueue {
   ~TuningQueue() { Stop(); }
 
   // Calls `job` on the searching thread, as CompilePool does.
-  void Schedule(const FairOwner& owner, absl::AnyInvocable<void()> job) { thread_->Schedule(owner, std::move(job)); }
+  void Schedule(const runtime::hal::LaunchControl& control, absl::AnyInvocable<void()> job) {
+    thread_->Schedule(control, std::move(job));
+  }
 
   // The search that `options` want; blocks until it has ended. To be called in a job.
   absl::StatusOr<compiler::Tuned> Run(runtime::hal::Device& device, const v1::Graph& graph,
