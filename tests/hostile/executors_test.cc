@@ -206,30 +206,29 @@ TEST_F(ExecutorsTest, MemoryCountsOnTheServersDevices) {
   hal::Allocator& server = servers_[0]->allocator();
   hal::Allocator& a = Device("a").allocator();
   hal::Allocator& b = Device("b").allocator();
-  auto of_server = server.Allocate(kMemoryBytes, hal::MemoryUse::kProgram);  // half
+  auto of_server = server.Allocate(kMemoryBytes / 2, hal::MemoryUse::kProgram);  // half
   ASSERT_TRUE(of_server.ok());
-  auto of_a = a.Allocate(kMemoryBytes / 2, hal::MemoryUse::kClient);
+  auto of_a = a.Allocate(kMemoryBytes / 4, hal::MemoryUse::kClient);
   ASSERT_TRUE(of_a.ok()) << of_a.status();
-  EXPECT_EQ(server.stats().in_use_bytes, kMemoryBytes * 3 / 2);
-  EXPECT_EQ(CodeOf(b.Allocate(kMemoryBytes, hal::MemoryUse::kClient).status()), v1::OUT_OF_MEMORY);
-  EXPECT_EQ(CodeOf(server.Allocate(kMemoryBytes, hal::MemoryUse::kClient).status()), v1::OUT_OF_MEMORY);
+  EXPECT_EQ(server.stats().in_use_bytes, kMemoryBytes * 3 / 4);
+  EXPECT_EQ(CodeOf(b.Allocate(kMemoryBytes / 2, hal::MemoryUse::kClient).status()), v1::OUT_OF_MEMORY);
+  EXPECT_EQ(CodeOf(server.Allocate(kMemoryBytes / 2, hal::MemoryUse::kClient).status()), v1::OUT_OF_MEMORY);
   EXPECT_TRUE(Device("b", 1).allocator().Allocate(kMemoryBytes, hal::MemoryUse::kClient).ok()) << "another device";
   of_server = absl::UnknownError("freed");
-  EXPECT_TRUE(b.Allocate(kMemoryBytes, hal::MemoryUse::kClient).ok());
+  EXPECT_TRUE(b.Allocate(kMemoryBytes / 2, hal::MemoryUse::kClient).ok());
   // A guarantee to one whose programs run in the server holds against these, too.
   Account sure;
-  server.guarantees().Set({{&sure, kMemoryBytes * 3 / 2}});
-  const absl::Status kept = b.Allocate(kMemoryBytes, hal::MemoryUse::kClient).status();
+  server.guarantees().Set({{&sure, kMemoryBytes * 3 / 4}});
+  const absl::Status kept = b.Allocate(kMemoryBytes / 2, hal::MemoryUse::kClient).status();
   EXPECT_EQ(CodeOf(kept), v1::OUT_OF_MEMORY);
   EXPECT_EQ(DetailOf(kept)->limit(), "guaranteed_device_bytes");
-  EXPECT_TRUE(server.guarantees().Allocate(&sure, server, kMemoryBytes, hal::MemoryUse::kClient).ok());
+  EXPECT_TRUE(server.guarantees().Allocate(&sure, server, kMemoryBytes / 2, hal::MemoryUse::kClient).ok());
 }
 
 TEST_F(ExecutorsTest, WhatIsKeptForLaterIsGivenBackWhereItIsShort) {
   hal::Allocator& server = servers_[0]->allocator();
   hal::Device& device = Device("a");
   const uint64_t kept = kMemoryBytes / 4;
-  device.allocator().Allocate(kept, hal::MemoryUse::kProgram)->reset();
   absl::Notification has_scratch;
   device.queue().Submit(
       [&] {
@@ -238,8 +237,9 @@ TEST_F(ExecutorsTest, WhatIsKeptForLaterIsGivenBackWhereItIsShort) {
       },
       0);
   has_scratch.WaitForNotification();
+  device.allocator().Allocate(kept, hal::MemoryUse::kProgram)->reset();
   EXPECT_EQ(server.stats().in_use_bytes, 2 * kept);
-  const auto allocate = [&] { return hal::AllocateFor(nullptr, server, 2 * kMemoryBytes, hal::MemoryUse::kProgram); };
+  const auto allocate = [&] { return hal::AllocateFor(nullptr, server, kMemoryBytes, hal::MemoryUse::kProgram); };
   // What runs need between their kernels goes once they have ended.
   EXPECT_TRUE(Eventually([&] { return allocate().ok(); }));
   EXPECT_EQ(device.stats().memory.in_use_bytes + device.stats().memory.cached_bytes, 0u);
