@@ -110,7 +110,9 @@ void AddLoad(CLI::App& app, Cli& cli) {
   command->add_option("--mix", flags->mix, "File of tenants and classes");
   command->add_option("--tenant", flags->tenants, "One more: \"web token_file=web.token\"")->allow_extra_args(false);
   command->add_option("--class", flags->classes, "One more: \"lookup graph=l.uop rate=50\"")->allow_extra_args(false);
-  command->add_option("--rates", flags->rates, "Requests a second of all classes together, in their proportions: a step each")
+  command
+      ->add_option("--rates", flags->rates,
+                   "Requests a second of all classes together, in their proportions: a step each")
       ->delimiter(',')
       ->check(CLI::PositiveNumber);
   command->add_option("--seconds", flags->seconds, "Of each step")->check(CLI::PositiveNumber)->capture_default_str();
@@ -120,7 +122,9 @@ void AddLoad(CLI::App& app, Cli& cli) {
   command->add_option("--drain", flags->drain, "Seconds for which the last answers are waited for")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
-  command->add_option("--seed", flags->seed, "Of schedules and values; from 1 on")->check(CLI::Range(1, 1 << 30))->capture_default_str();
+  command->add_option("--seed", flags->seed, "Of schedules and values; from 1 on")
+      ->check(CLI::Range(1, 1 << 30))
+      ->capture_default_str();
   command->add_flag("--json", flags->json, "All figures, with the histograms, and no tables");
   command->add_option("--plot", flags->plot, "File for pictures: latency by percentile, goodput by rate; SVG");
   command->callback([flags, &cli] { cli.action = [flags](Cli& running) { return Load(running, *flags); }; });

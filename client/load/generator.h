@@ -26,7 +26,7 @@ namespace kiln::load {
 class Answers;  // sender.h
 
 struct Step {
-  double scale = 1;  // of every class' rate
+  double scale = 1;                           // of every class' rate
   absl::Duration warm_up = absl::Seconds(1);  // at the same rate, and not counted
   absl::Duration length = absl::Seconds(10);  // of what counts
   absl::Duration drain = absl::Seconds(10);   // how long the last answers are waited for
@@ -54,8 +54,8 @@ struct ClassResult {
   // By the status code's name and, where the server says one, the error's: "RESOURCE_EXHAUSTED QUOTA_EXCEEDED".
   // NOT_SENT: held back until its deadline or the end. NOT_ANSWERED: under way for longer than the end was waited for.
   std::map<std::string, Failures> failures;
-  Histogram answered;  // those that are ok
-  Histogram failed;    // the others, until they had failed; or until the end
+  Histogram answered;   // those that are ok
+  Histogram failed;     // the others, until they had failed; or until the end
   Histogram sent_late;  // the generator's own part: of those that were not held back, until they were sent
 
   double goodput() const { return seconds > 0 ? static_cast<double>(in_deadline) / seconds : 0; }
@@ -70,8 +70,9 @@ class Generator {
  public:
   // Connects, compiles and uploads. The mix has been checked; `options` has the device and the credentials of who
   // has none of its own. Errors name the class or tenant.
-  static absl::StatusOr<std::unique_ptr<Generator>> Make(const std::string& server, const client::ClientOptions& options,
-                                                         const Mix& mix, uint64_t seed);
+  static absl::StatusOr<std::unique_ptr<Generator>> Make(const std::string& server,
+                                                         const client::ClientOptions& options, const Mix& mix,
+                                                         uint64_t seed);
   ~Generator();
   Generator(const Generator&) = delete;
   Generator& operator=(const Generator&) = delete;

@@ -64,8 +64,7 @@ class FakeServer : public v1::KernelService::Service {
     parameter.add_shape(4);
     return grpc::Status::OK;
   }
-  grpc::Status Execute(grpc::ServerContext* context, const v1::ExecuteRequest* request,
-                       v1::ExecuteResponse*) override {
+  grpc::Status Execute(grpc::ServerContext* context, const v1::ExecuteRequest* request, v1::ExecuteResponse*) override {
     int number = 0;
     {
       absl::MutexLock lock(&mutex);
@@ -292,9 +291,9 @@ TEST_F(GeneratorTest, FailuresAreCountedByTheirKind) {
 TEST_F(GeneratorTest, EveryTenantHasItsTokenAndItsConnections) {
   const std::string token = absl::StrCat(testing::TempDir(), "/load.token");
   std::ofstream(token) << "secret of a\n";
-  const auto generator =
-      Make(absl::StrCat("tenant a token_file=", token, " connections=3\ntenant b\n", Programs("rate=100 tenant=a"),
-                        "class other graph=", testing::TempDir(), "/load_plain.uop rate=100 tenant=b arguments=inline\n"));
+  const auto generator = Make(absl::StrCat("tenant a token_file=", token, " connections=3\ntenant b\n",
+                                           Programs("rate=100 tenant=a"), "class other graph=", testing::TempDir(),
+                                           "/load_plain.uop rate=100 tenant=b arguments=inline\n"));
   Step step;
   step.length = absl::Milliseconds(500);
   step.warm_up = {};

@@ -105,8 +105,7 @@ constexpr Field<ClassSpec> kClassFields[] = {
     {"deadline", "a time, such as 20ms or 1.5s", [](absl::string_view v, ClassSpec& c) { return Time(v, c.deadline); }},
     {"outstanding", "a number from 1 to 65536",
      [](absl::string_view v, ClassSpec& c) { return Count(v, kMostOutstanding, c.outstanding); }},
-    {"bytes", "a number, such as 4096, 64K or 4M",
-     [](absl::string_view v, ClassSpec& c) { return Bytes(v, c.bytes); }},
+    {"bytes", "a number, such as 4096, 64K or 4M", [](absl::string_view v, ClassSpec& c) { return Bytes(v, c.bytes); }},
     {"arguments", "handles or inline",
      [](absl::string_view v, ClassSpec& c) { return OneOf(v, kArguments, c.inline_arguments); }},
 };
@@ -150,7 +149,8 @@ absl::Status AddLine(absl::string_view line, absl::string_view where, Mix& mix) 
     return Wrong(where, "", "a line begins with the word tenant or class, and its name");
   }
   if (words.size() < 2 || absl::StrContains(words[1], '=')) {
-    return Wrong(where, "", absl::StrCat("the ", words[0], " has no name: write \"", words[0], " NAME FIELD=VALUE …\""));
+    return Wrong(where, "",
+                 absl::StrCat("the ", words[0], " has no name: write \"", words[0], " NAME FIELD=VALUE …\""));
   }
   if (!std::all_of(words[1].begin(), words[1].end(), IsOfNames)) {
     return Wrong(where, "", absl::StrCat("the name \"", words[1], "\": write letters, digits, '.', '_' and '-'"));
@@ -186,7 +186,8 @@ absl::StatusOr<Mix> ParseMix(absl::string_view text, absl::string_view name) {
 }
 
 absl::Status CheckMix(const Mix& mix) {
-  if (mix.classes.empty()) return Wrong("the load", "", "it has no class: name a graph, or add a line \"class NAME …\"");
+  if (mix.classes.empty())
+    return Wrong("the load", "", "it has no class: name a graph, or add a line \"class NAME …\"");
   absl::flat_hash_set<absl::string_view> tenants, classes;
   for (const TenantSpec& tenant : mix.tenants) {
     if (!tenants.insert(tenant.name).second) return Wrong("tenant " + tenant.name, "", "the name is taken already");

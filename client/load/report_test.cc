@@ -44,8 +44,9 @@ size_t Count(const std::string& text, const std::string& part) {
 TEST(Report, TextHasEveryFigureAndEveryKindOfFailure) {
   const std::string text = StepText(Sample(10.2));
   EXPECT_THAT(text, HasSubstr("10.2 requests/s for 10s, after 1s; seed 7\n"));
-  for (const char* part : {"goodput/s", "p99.9", "  failed", " 100 ", "tiny: 1 RESOURCE_EXHAUSTED QUOTA_EXCEEDED: too many\n",
-                           "tiny: 1 NOT_SENT: held\n", "50.17 us", "7 ms"}) {
+  for (const char* part :
+       {"goodput/s", "p99.9", "  failed", " 100 ", "tiny: 1 RESOURCE_EXHAUSTED QUOTA_EXCEEDED: too many\n",
+        "tiny: 1 NOT_SENT: held\n", "50.17 us", "7 ms"}) {
     EXPECT_THAT(text, HasSubstr(part));
   }
   StepResult clean = Sample(10);

@@ -18,23 +18,11 @@ using Clock = std::chrono::steady_clock;
 constexpr int kMostInARow = 16;
 
 // By the number of grpc::StatusCode.
-constexpr const char* kStatusNames[] = {"OK",
-                                        "CANCELLED",
-                                        "UNKNOWN",
-                                        "INVALID_ARGUMENT",
-                                        "DEADLINE_EXCEEDED",
-                                        "NOT_FOUND",
-                                        "ALREADY_EXISTS",
-                                        "PERMISSION_DENIED",
-                                        "RESOURCE_EXHAUSTED",
-                                        "FAILED_PRECONDITION",
-                                        "ABORTED",
-                                        "OUT_OF_RANGE",
-                                        "UNIMPLEMENTED",
-                                        "INTERNAL",
-                                        "UNAVAILABLE",
-                                        "DATA_LOSS",
-                                        "UNAUTHENTICATED"};
+constexpr const char* kStatusNames[] = {
+    "OK",        "CANCELLED",      "UNKNOWN",           "INVALID_ARGUMENT",   "DEADLINE_EXCEEDED",
+    "NOT_FOUND", "ALREADY_EXISTS", "PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION",
+    "ABORTED",   "OUT_OF_RANGE",   "UNIMPLEMENTED",     "INTERNAL",           "UNAVAILABLE",
+    "DATA_LOSS", "UNAUTHENTICATED"};
 
 std::string KindOf(const grpc::Status& status) {
   const auto code = static_cast<size_t>(status.error_code());
@@ -107,7 +95,10 @@ absl::StatusOr<std::unique_ptr<Generator::Tenant>> Generator::Tenant::Connect(co
 class Generator::Sender::Call : private grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
  public:
   Call(Sender* sender, uint64_t due, std::vector<grpc::ByteBuffer> messages)
-      : due_ns(due), context(std::make_shared<grpc::ClientContext>()), sender_(sender), messages_(std::move(messages)) {}
+      : due_ns(due),
+        context(std::make_shared<grpc::ClientContext>()),
+        sender_(sender),
+        messages_(std::move(messages)) {}
 
   // It deletes itself once it is answered.
   void Start(grpc::GenericStub& stub, const char* method, bool streams) {
@@ -149,9 +140,8 @@ void Generator::Sender::Begin(const Step& step, Clock::time_point begin, uint64_
   begin_ = begin;
   warm_ns_ = warm_ns;
   end_ns_ = end_ns;
-  deadline_ns_ = spec_.deadline == absl::InfiniteDuration()
-                     ? 0
-                     : static_cast<uint64_t>(absl::ToInt64Nanoseconds(spec_.deadline));
+  deadline_ns_ =
+      spec_.deadline == absl::InfiniteDuration() ? 0 : static_cast<uint64_t>(absl::ToInt64Nanoseconds(spec_.deadline));
   arrivals_.emplace(spec_.rate * step.scale, spec_.spacing, seed_ + step.seed * 1'000'003);
   absl::MutexLock lock(&mutex_);
   holding_ = cancelled_ = false;

@@ -58,7 +58,7 @@ struct Generator::Tenant {
 
   const TenantSpec spec;
   client::BearerSource bearer;
-  std::unique_ptr<client::Client> client;  // for what is made ready
+  std::unique_ptr<client::Client> client;                 // for what is made ready
   std::vector<std::unique_ptr<grpc::GenericStub>> stubs;  // one a connection
   size_t next = 0;
 };
@@ -86,9 +86,7 @@ class Generator::Sender {
   class Call;
   using Context = std::shared_ptr<grpc::ClientContext>;
 
-  uint64_t NowNs() const {
-    return static_cast<uint64_t>((std::chrono::steady_clock::now() - begin_).count());
-  }
+  uint64_t NowNs() const { return static_cast<uint64_t>((std::chrono::steady_clock::now() - begin_).count()); }
   bool Counts(uint64_t due_ns) const { return due_ns >= warm_ns_; }
   bool HasRoom(uint64_t now_ns);
   void Send(uint64_t due_ns, uint64_t now_ns);

@@ -182,7 +182,8 @@ int Main(int argc, char** argv) {
   double seconds = 20;
   bool smoke = false;
   app.add_option("--clients", clients, "that are idle")->capture_default_str();
-  app.add_option("--seconds", seconds, "for which an active client is watched, before and beside")->capture_default_str();
+  app.add_option("--seconds", seconds, "for which an active client is watched, before and beside")
+      ->capture_default_str();
   app.add_flag("--smoke", smoke, "a few, for a moment: whether it works");
   CLI11_PARSE(app, argc, argv);
   if (smoke) {
@@ -201,8 +202,9 @@ int Main(int argc, char** argv) {
   const ServerProcess server(clients);
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   const Folder folder;
-  const auto active = MakeLoad(server.address(), absl::StrCat("class tiny rate=500 arrivals=constant outstanding=1000 graph=",
-                                                              folder.Write("tiny.uop", kTiny)));
+  const auto active = MakeLoad(
+      server.address(),
+      absl::StrCat("class tiny rate=500 arrivals=constant outstanding=1000 graph=", folder.Write("tiny.uop", kTiny)));
   uint64_t rss_before = 0;
   std::printf(
       "| %llu times | memory, KiB each | beyond the row above | threads | active: p50 µs | p99 µs |\n"
@@ -222,7 +224,8 @@ int Main(int argc, char** argv) {
     const uint64_t rss = server.Status("VmRSS"), threads = server.Status("Threads");
     if (rss_before == 0) rss_before = rss;
     const double each = (static_cast<double>(rss) - static_cast<double>(rss_before)) / static_cast<double>(clients);
-    std::printf("| %s | %.1f | %.1f | %llu | ", what, each, each - each_before, static_cast<unsigned long long>(threads));
+    std::printf("| %s | %.1f | %.1f | %llu | ", what, each, each - each_before,
+                static_cast<unsigned long long>(threads));
     if (watch) {
       std::printf("%.0f | %.0f |\n", static_cast<double>(tiny.answered.Quantile(0.5)) / 1e3,
                   static_cast<double>(tiny.answered.Quantile(0.99)) / 1e3);

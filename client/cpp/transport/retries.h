@@ -38,7 +38,8 @@ struct RetryOptions {
 // Of one client. Safe from any thread.
 class Retries {
  public:
-  Retries(const RetryOptions& options, uint64_t seed) : options_(options), random_(seed), budget_(options.most_budget) {}
+  Retries(const RetryOptions& options, uint64_t seed)
+      : options_(options), random_(seed), budget_(options.most_budget) {}
 
   // A call begins.
   void Earn();
