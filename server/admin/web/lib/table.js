@@ -16,7 +16,9 @@ export class Table {
   }
 
   view(rows) {
-    this.rows = this.sorted(rows);
+    const order = `${this.sort} ${this.down}`;
+    if (rows !== this.given || order !== this.order) this.rows = this.sorted(rows);
+    Object.assign(this, { given: rows, order });
     const [first, last] = this.inSight();
     const total = this.rows.length;
     if (this.current === null || !this.rows.some((row) => this.idOf(row) === this.current)) {

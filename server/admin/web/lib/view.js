@@ -59,6 +59,7 @@ function make(node, parent, name) {
 }
 
 function update(element, { props, children }, isNew) {
+  if (element.kilnProps === props) return; // the same node as before: a page has kept it
   const before = element.kilnProps ?? {};
   for (const name in before) {
     if (!(name in props) && ATTRIBUTES.has(name)) element.removeAttribute(name);

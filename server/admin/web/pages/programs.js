@@ -21,8 +21,12 @@ export class ProgramsPage {
 
   view(state) {
     const { colourOf, redraw } = this.context;
-    const rows = state.programs.filter((row) => matches(this.wanted, row.graph_hash, row.device, row.tenant));
-    this.roof = roofOf(state.programs);
+    // Scrolling draws the page anew many times between two answers.
+    if (this.seen?.state !== state || this.seen.wanted !== this.wanted) {
+      this.seen = { state, wanted: this.wanted, rows: state.programs.filter((row) => matches(this.wanted, row.graph_hash, row.device, row.tenant)) };
+      this.roof = roofOf(state.programs);
+    }
+    const { rows } = this.seen;
     const tenants = state.names.filter((name) => rows.some((row) => row.tenant === name && row.runs > 0));
     return [
       h("div", { class: "tools" }, search("hash, tenant, device", this.wanted, (text) => { this.wanted = text; redraw(); }),
