@@ -18,7 +18,7 @@ LoopbackJob::LoopbackJob(uint32_t ranks, uint32_t devices_each, remote::TaskHand
     other.worker = *remote::Worker::Make(*cpu::CreateDevices(devices_each, options), handler);
     cluster::TransportOptions transport;
     transport.silence = silence;
-    transport.reader = [&other](cluster::Message message) { return other.worker->Read(std::move(message)); };
+    transport.reader = [&other](cluster::Message message) { return other.Read(std::move(message)); };
     other.transport =
         *cluster::Transport::Open([this, rank] { return loopback_.MakeWire(rank); }, std::move(transport));
     other.worker->Begin(other.transport.get(), absl::StrCat("host", rank));
@@ -36,9 +36,18 @@ LoopbackJob::~LoopbackJob() {
   devices_.clear();
   board_ = nullptr;
   for (Rank& rank : ranks_) {
-    rank.worker = nullptr;
+    {
+      absl::MutexLock lock(&rank.mutex);
+      rank.ends = true;
+    }
+    rank.worker = nullptr;  // while it can still answer
     rank.transport = nullptr;
   }
+}
+
+absl::Status LoopbackJob::Rank::Read(cluster::Message message) {
+  absl::MutexLock lock(&mutex);
+  return ends ? absl::OkStatus() : worker->Read(std::move(message));
 }
 
 }  // namespace kiln::runtime::testing

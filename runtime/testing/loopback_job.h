@@ -7,6 +7,9 @@
 #include <memory>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "runtime/cluster/loopback.h"
 #include "runtime/drivers/remote/switchboard.h"
@@ -32,6 +35,11 @@ class LoopbackJob {
 
  private:
   struct Rank {
+    // What rank 0 said last may arrive while the job ends, and is for nobody then.
+    absl::Status Read(cluster::Message message);
+
+    absl::Mutex mutex;
+    bool ends ABSL_GUARDED_BY(mutex) = false;
     std::unique_ptr<remote::Worker> worker;
     std::unique_ptr<cluster::Transport> transport;
   };
