@@ -6,6 +6,7 @@ import shutil
 import sys
 import tempfile
 import threading
+import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
@@ -19,6 +20,8 @@ import kiln
 from kiln.transport import wire
 
 HOUR = 3600
+# Seconds: Abseil looks at the system's clock every two, and counts on by itself.
+LOOKS = 3
 TENANTS = "".join('tenant { name: "%s" token { sha256: "%s" } isolation: %s }\n' % (
     name, hashlib.sha256(name.encode()).hexdigest(), how) for name, how in (("inside", "SHARED"), ("apart", "PROCESS")))  # fmt: skip
 
@@ -39,12 +42,14 @@ class Clock(unittest.TestCase):
         return client
 
     def while_it_is_set(self, use, step):
-        """What `use()` gives while the clock goes by an hour each time."""
+        """What `use()` gives, again and again, while the clock goes by an hour each time."""
         found = []
 
         def run():
+            end = time.monotonic() + LOOKS
             try:
-                found.append(use())
+                while not found or time.monotonic() < end:
+                    found.append(use())
             except Exception as error:  # for the thread that looks
                 found.append(error)
 
@@ -55,25 +60,32 @@ class Clock(unittest.TestCase):
             ahead += step
             self.machine.set_clock(ahead)
             thread.join(0.02)
-        if isinstance(found[0], Exception):
-            raise found[0]
-        return found[0]
+        if isinstance(found[-1], Exception):
+            raise found[-1]
+        return found[-1]
 
     def test_it_is_the_servers(self):
         """Else the tests below would show nothing."""
         self.tenants.write_text(TENANTS.replace('token { sha256: "%s"' % hashlib.sha256(b"inside").hexdigest(),
-            'token { sha256: "%s" expires: "2200-01-01T00:00:00Z"' % hashlib.sha256(b"inside").hexdigest()))  # fmt: skip
+            'token { sha256: "%s" expires: "2100-01-01T00:00:00Z"' % hashlib.sha256(b"inside").hexdigest()))  # fmt: skip
         client = self.client("inside")
         self.assertTrue(support.eventually(lambda: any("reloaded=true" in line for line in self.server.log)))
         client.programs()
-        self.machine.set_clock(200 * 365 * 24 * HOUR)
-        with self.assertRaises(kiln.Unauthenticated):
-            client.programs()
+        self.machine.set_clock(100 * 365 * 24 * HOUR)
+
+        def refused():
+            try:
+                client.programs()
+            except kiln.Unauthenticated:
+                return True
+            return False
+
+        self.assertTrue(support.eventually(refused))
 
     def test_no_deadline_passes(self):
         for step in (HOUR, -HOUR):
             client = self.client("inside", timeout=600)
-            run = self.while_it_is_set(lambda: client.compile(programs.Slow(step).graph())(np.zeros(64)), step)
+            run = self.while_it_is_set(lambda: client.compile(programs.Slow(step, steps=20).graph())(np.zeros(64)), step)
             self.assertEqual(run.shape, (64,))
 
     def test_a_process_apart_is_waited_for(self):
@@ -81,7 +93,7 @@ class Clock(unittest.TestCase):
         for step in (HOUR, -HOUR):
             affine, x = programs.Affine(step, 7), programs.numbers(1)
             program = client.compile(affine.graph())
-            results = self.while_it_is_set(lambda: [program(x) for _ in range(200)], step)
+            results = self.while_it_is_set(lambda: [program(x) for _ in range(20)], step)
             for result in results:
                 np.testing.assert_array_equal(result, affine.of(x))
 

@@ -208,6 +208,7 @@ def fill_disk(world: World, random: random.Random, injection: Injection) -> Step
 def clock_ahead(world: World, random: random.Random, injection: Injection) -> Steps:
     """The clock is set ahead by hours, past the end of a token; and right again."""
     world.machine.set_clock(DATED_SECONDS + random.randrange(10, 9999))
+    turned_away(world, "dated", world.owner.secret("dated"))
     yield random.uniform(0.5, 2.5)
     world.machine.set_clock(0)
 
@@ -216,7 +217,7 @@ def clock_ahead(world: World, random: random.Random, injection: Injection) -> St
 def clock_back(world: World, random: random.Random, injection: Injection) -> Steps:
     """The clock is set back by hours, and stays so for a while; and right again."""
     world.machine.set_clock(-random.randrange(60, 9999))
-    yield random.uniform(0.5, 2.5)
+    yield random.uniform(2.5, 3.5) / world.pace  # Abseil looks every two seconds
     world.machine.set_clock(0)
 
 
@@ -271,7 +272,7 @@ def status(world: World, tenant: str, secret: str) -> Optional[grpc.StatusCode]:
 
 
 def turned_away(world: World, tenant: str, secret: str) -> None:
-    world.wait("the old token of %s counts no more" % tenant,
+    world.wait("the token of %s counts no more" % tenant,
                lambda: status(world, tenant, secret) is grpc.StatusCode.UNAUTHENTICATED)  # fmt: skip
 
 

@@ -33,6 +33,7 @@ class Proxy:
                     end.shutdown(socket.SHUT_RDWR)
                 except OSError:
                     pass
+                end.close()
 
     def cut_after(self, count):
         """As cut(), once the server has sent so many bytes more."""
