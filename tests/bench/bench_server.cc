@@ -45,16 +45,11 @@ std::shared_ptr<grpc::Channel> ChannelTo(const std::string& address) {
   return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
 }
 
-BenchServer::BenchServer(uint64_t shared_memory_bytes)
-    : BenchServer([shared_memory_bytes](v1::ServerConfig& config) {
-        config.mutable_shared_memory()->set_max_bytes(shared_memory_bytes);
-      }) {}
-
-BenchServer::BenchServer(const std::function<void(v1::ServerConfig&)>& set) {
+BenchServer::BenchServer(uint64_t shared_memory_bytes) {
   server::PrepareToServe();  // as kilnd does
   v1::ServerConfig config = server::DefaultConfig();
   config.set_listen("127.0.0.1:0");
-  set(config);
+  config.mutable_shared_memory()->set_max_bytes(shared_memory_bytes);
   auto log = std::make_shared<spdlog::logger>("bench", std::make_shared<spdlog::sinks::null_sink_mt>());
   auto started = server::StartServer(config, std::move(log));
   KILN_CHECK(started.ok());

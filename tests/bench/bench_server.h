@@ -6,13 +6,11 @@
 #include <grpcpp/grpcpp.h>
 
 #include <chrono>
-#include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
-#include "kiln/v1/config.pb.h"
 #include "kiln/v1/graph.pb.h"
 #include "server/server.h"
 
@@ -45,13 +43,11 @@ int WriteReport(const nlohmann::json& report, const std::string& path);
 std::shared_ptr<grpc::Channel> ChannelTo(const std::string& address);
 
 // As kilnd is by default, on a free port of loopback, and says nothing; with so much memory
-// to share, or with what `set` sets.
+// to share.
 class BenchServer {
  public:
   explicit BenchServer(uint64_t shared_memory_bytes = 0);
-  explicit BenchServer(const std::function<void(v1::ServerConfig&)>& set);
   const std::string& address() const { return address_; }
-  int admin_port() const { return server_->admin_port(); }
   // The hash of a graph in its text form, compiled.
   std::string Compile(const char* text) const;
 
