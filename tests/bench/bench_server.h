@@ -6,13 +6,11 @@
 #include <grpcpp/grpcpp.h>
 
 #include <chrono>
-#include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
-#include "kiln/v1/config.pb.h"
 #include "kiln/v1/graph.pb.h"
 #include "server/server.h"
 
