@@ -87,7 +87,7 @@ TEST(FairQueue, WhatMayBeLongIsWithTheDeviceAlone) {
   EXPECT_EQ(pop(), nullptr);
 }
 
-// What is overdue in a process of its own (server/fair/README.md, "set aside").
+// What is overdue in a process of its own (server/fair/README.md, "Set aside").
 class SetAside : public testing::Test {
  protected:
   FairQueue::Entry* Pop() {
@@ -172,16 +172,6 @@ TEST_F(SetAside, ItsTimeIsCharged) {
   queue_.End(own, 100);
   EXPECT_EQ(Pop(), &others[4]);
   queue_.End(others[4], 100);
-}
-
-TEST_F(SetAside, WhatWasThoughtToTakeLongerStaysChargedUntilItHasEnded) {
-  FairQueue::Entry hung;
-  queue_.Push(hung, hung_, 1000);
-  EXPECT_EQ(Pop(), &hung);
-  queue_.SetAside(hung, 10);
-  queue_.End(hung, 20);
-  EXPECT_EQ(queue_.in_flight(), 0u);
-  EXPECT_EQ(Pop(), nullptr);
 }
 
 TEST_F(SetAside, AJointOneLeavesItsPlaceToAnother) {

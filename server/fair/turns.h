@@ -7,7 +7,7 @@
 // handed on in the order in which it came: what that submits to the devices' queues, within its call, keeps that order.
 //
 // What is overdue on devices that a tenant has for itself, and so in a process of its own, is set aside while others
-// wait: it goes on beside them, and only its tenant waits for it (README.md, "set aside").
+// wait: it goes on beside them, and only its tenant waits for it (server/fair/README.md, "Set aside").
 //
 // What wants several devices waits at each and is called once it is its turn at all of them. From
 // its turn at one on, its own session waits there, and others do not. All that want several come

