@@ -3,17 +3,15 @@
 #include <pthread.h>
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <string>
 
-#include "absl/container/fixed_array.h"
 #include "absl/strings/str_cat.h"
-#include "base/clock.h"
 #include "base/check.h"
+#include "base/clock.h"
 #include "base/error.h"
+#include "server/fair/device_line.h"
 #include "server/fair/owner.h"
-#include "server/fair/shares.h"
 #include "server/metrics/labels.h"
 
 namespace kiln::server {
@@ -56,49 +54,6 @@ void Add(DeviceLine* line, absl::InlinedVector<DeviceLine*, 2>& lines) {
 }
 
 }  // namespace
-
-struct DeviceLine {
-  DeviceLine(const FairQueue::Options& options, const runtime::hal::Device* device) : device(device), queue(options) {}
-  // How long a new one of the owner's would wait.
-  uint64_t PredictedWait(const FairOwner& owner, absl::Time now) const {
-    return queue.PredictedWait(owner, WorkedNs(now));
-  }
-  uint64_t LongestWait(absl::Time now) const { return queue.LongestWait(WorkedNs(now)); }
-  uint64_t WorkedNs(absl::Time now) const {
-    return static_cast<uint64_t>(std::max<int64_t>(0, absl::ToInt64Nanoseconds(now - worked_since)));
-  }
-  const runtime::hal::Device* const device;
-  FairQueue queue;
-  Shares shares;
-  absl::Time worked_since;  // on the first of what is in flight
-  std::array<uint64_t, kPayers> measured_ns = {};
-};
-
-struct Waiting {
-  // At one device. The entry is first, so that it is found by it.
-  struct Place {
-    FairQueue::Entry entry;
-    Waiting* waiting = nullptr;
-    DeviceLine* line = nullptr;
-    FairQueue::Session* session = nullptr;  // closed for it
-    bool served = false;
-  };
-
-  Waiting(Turns* turns, TurnRequest asked, TurnCallback go)
-      : turns(turns), request(std::move(asked)), go(std::move(go)), places(request.devices.size()) {}
-
-  Turns* const turns;
-  const TurnRequest request;
-  TurnCallback go;
-  absl::FixedArray<Place, 1> places;
-  size_t missing = 0;  // places that it has no turn at
-  absl::Time began;
-  bool apart = true;  // all its devices are its tenant's own
-  bool aside = false;
-  // In one list: first_, then running_.
-  Waiting* previous = nullptr;
-  Waiting* next = nullptr;
-};
 
 void Turn::End(uint64_t measured_ns) {
   if (Waiting* const waiting = std::exchange(waiting_, nullptr); waiting != nullptr) {
@@ -364,58 +319,6 @@ void Turns::SweepUntilStopped() {
     const Clock::time_point end = Clock::now();
     next = end + std::max(absl::ToChronoNanoseconds(kTick / 2), kOneIn * std::chrono::nanoseconds(end - begin));
   }
-}
-
-double Turns::PredictedWait(const TurnRequest& request) const {
-  absl::MutexLock lock(&mutex_);
-  const absl::Time now = SteadyNow();
-  uint64_t wait_ns = 0;
-  for (const runtime::hal::Device* device : request.devices) {
-    wait_ns = std::max(wait_ns, LineOf(device).PredictedWait(OwnerOf(request.control), now));
-  }
-  return static_cast<double>(wait_ns) / 1e9;
-}
-
-double Turns::LongestWait(const runtime::hal::Device& device) const {
-  absl::MutexLock lock(&mutex_);
-  return static_cast<double>(LineOf(&device).LongestWait(SteadyNow())) / 1e9;
-}
-
-void Turns::ReadShares(const runtime::hal::Device& device,
-                       absl::FunctionRef<void(size_t tenant, double ratio)> seen) const {
-  absl::MutexLock lock(&mutex_);
-  LineOf(&device).shares.Read(absl::GetCurrentTimeNanos(), seen);
-}
-
-size_t Turns::waiting(const runtime::hal::Device& device) const {
-  absl::MutexLock lock(&mutex_);
-  return LineOf(&device).queue.waiting();
-}
-
-LineLook Turns::Look(const runtime::hal::Device& device, absl::Span<const Account* const> accounts) const {
-  LineLook look;
-  absl::MutexLock lock(&mutex_);
-  const DeviceLine& line = LineOf(&device);
-  const absl::Time now = SteadyNow();
-  for (const Waiting* one = running_; one != nullptr; one = one->next) {
-    for (const Waiting::Place& place : one->places) {
-      if (place.line != &line) continue;
-      look.running.push_back({one->request.control.account, one->request.program, one->began, one->places.size()});
-    }
-  }
-  std::reverse(look.running.begin(), look.running.end());
-  look.waiting = line.queue.waiting();
-  for (const Account* account : accounts)
-    look.waiting_of.push_back(line.queue.waiting(reinterpret_cast<uintptr_t>(account)));
-  look.predicted_wait_ns = line.PredictedWait(FairOwner{.tenant = ~uint64_t{0}}, now);
-  look.measured_ns.assign(line.measured_ns.begin(), line.measured_ns.end());
-  if (!look.running.empty()) {
-    // The device goes on in order.
-    const LineLook::Run& first = look.running.front();
-    const absl::Duration worked = now - std::max(first.began, line.worked_since);
-    look.measured_ns[PayerOf(first.account)] += std::max<int64_t>(0, absl::ToInt64Nanoseconds(worked));
-  }
-  return look;
 }
 
 }  // namespace kiln::server
