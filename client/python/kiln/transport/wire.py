@@ -18,10 +18,11 @@ from kiln.v1 import (
     device_service_pb2,
     kernel_service_pb2,
     session_service_pb2,
+    state_pb2,
 )
 
 _MODULES = (kernel_service_pb2, buffer_service_pb2, device_service_pb2, debug_service_pb2, session_service_pb2,
-            collective_service_pb2)  # fmt: skip
+            collective_service_pb2, state_pb2)  # fmt: skip
 
 # The version of the protocol this library was written for.
 PROTOCOL = 1
