@@ -14,6 +14,7 @@
 #include "absl/time/time.h"
 #include "runtime/hal/device.h"
 #include "server/fair/fair_queue.h"
+#include "server/fair/owner.h"
 #include "server/fair/shares.h"
 #include "server/fair/turns.h"
 

@@ -112,17 +112,19 @@ class OtlpTest(unittest.TestCase):
         collector = self.collector()
         with exporting(collector, "--cpu_devices=2") as server:
             channel = grpc.insecure_channel(server.address)
-            for number, name in enumerate(("KernelService.Execute", "DebugService.Evict"), 1):
+            for number, name in enumerate(("KernelService.Execute", "DebugService.Export"), 1):
                 stub = wire.stub(channel, name)
-                request = wire.METHODS[name].request()
+                method = wire.METHODS[name]
                 with self.assertRaises(grpc.RpcError):
-                    stub(request, metadata=[traceparent(number)])
-            collector.wait_for(lambda span: span.name.endswith("/Evict"))
+                    answer = stub(method.request(), metadata=[traceparent(number)])
+                    self.assertTrue(method.streams_out)
+                    list(answer)
+            collector.wait_for(lambda span: span.name.endswith("/Export"))
         calls = {span.attributes["rpc.method"]: span for span in collector.spans() if span.kind == 2}
         self.assertEqual(calls["Execute"].status, 0)
         self.assertNotEqual(calls["Execute"].attributes["rpc.grpc.status_code"], 0)
-        self.assertEqual(calls["Evict"].status, 2)
-        self.assertEqual(calls["Evict"].attributes["rpc.grpc.status_code"], grpc.StatusCode.UNIMPLEMENTED.value[0])
+        self.assertEqual(calls["Export"].status, 2)
+        self.assertEqual(calls["Export"].attributes["rpc.grpc.status_code"], grpc.StatusCode.UNIMPLEMENTED.value[0])
 
     def test_commands_of_a_stream_are_linked_to_it(self):
         collector = self.collector()
