@@ -103,7 +103,10 @@ class ExecutorsTest(unittest.TestCase):
     def test_one_that_hangs_holds_up_its_tenant_alone(self):
         self.check(self.apart)
         self.check(self.other)
-        before, wrong = self.apart.devices()[0].queue_depth, []
+        # Of the same tenant: a client asks for the devices once what it sent before is answered.
+        watching = kiln.connect(self.server.address, token="apart's secret")
+        self.addCleanup(watching.close)
+        before, wrong = watching.devices()[0].queue_depth, []
 
         def run():
             try:
@@ -117,7 +120,7 @@ class ExecutorsTest(unittest.TestCase):
             os.kill(process, signal.SIGSTOP)
         try:
             hung.start()
-            self.assertTrue(support.eventually(lambda: self.apart.devices()[0].queue_depth > before))
+            self.assertTrue(support.eventually(lambda: watching.devices()[0].queue_depth > before))
             for _ in range(10):
                 self.check(self.plain)
             self.assertTrue(hung.is_alive())
