@@ -46,13 +46,13 @@ struct Explanations::Kept {
   ProgramStore::Program under_way ABSL_GUARDED_BY(mutex);
 
   void Add(absl::StatusOr<Explanation> made) {
-    absl::StatusOr<Shown> shown = made.status();
-    if (made.ok()) {
+    auto shown = [&]() -> absl::StatusOr<Shown> {
+      if (!made.ok()) return made.status();
       made->executable.clear_object();
       made->executable.clear_constants();
       Fit(*made, kMostBytes / kKept);
-      shown = std::make_shared<const Explanation>(*std::move(made));
-    }
+      return std::make_shared<const Explanation>(*std::move(made));
+    }();
     absl::MutexLock lock(&mutex);
     rows.push_front({std::move(under_way), std::move(shown)});
     under_way = nullptr;

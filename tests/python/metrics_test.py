@@ -171,7 +171,7 @@ class PagesTest(support.ServerTest):
         self.assertEqual(status, 200)
         state = json.loads(state)
         self.assertEqual([device["name"] for device in state["devices"]], ["CPU:0", "CPU:1"])
-        self.assertRegex(state["server"]["build"], "^kiln-")
+        self.assertRegex(state["server"]["build"], "^[0-9a-f]{16}$")
         self.assertEqual(self.admin.get("/other")[0], 404)
 
 
