@@ -16,8 +16,8 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
-#include "base/clock.h"
 #include "absl/time/time.h"
+#include "base/clock.h"
 #include "server/engine/memory/tenant_devices.h"
 #include "server/executors/tenant_executor.h"
 

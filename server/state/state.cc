@@ -1,5 +1,4 @@
 #include "server/state/state.h"
-#include "base/clock.h"
 
 #include <pthread.h>
 
@@ -7,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/clock.h"
 #include "compiler/options/version.h"
 #include "server/build_id.h"
 #include "server/state/collecting.h"

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <random>
 
 #include "base/error.h"
 
@@ -45,7 +46,8 @@ std::optional<absl::Duration> Retries::WaitBeforeNext(absl::string_view name, co
   if (!asked.has_value() || *asked > options_.most_wait) return std::nullopt;
   absl::MutexLock lock(&mutex_);
   if (budget_ < 1) return std::nullopt;
-  const double chance = std::uniform_real_distribution<double>(0, 1)(random_);
+  std::mt19937_64 random(seed_++);
+  const double chance = std::uniform_real_distribution<double>(0, 1)(random);
   // As long as was asked and up to half as much again; else anything up to a time that doubles.
   absl::Duration wait = *asked * (1 + chance / 2);
   if (*asked == absl::ZeroDuration()) {

@@ -13,7 +13,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <random>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
@@ -38,8 +37,7 @@ struct RetryOptions {
 // Of one client. Safe from any thread.
 class Retries {
  public:
-  Retries(const RetryOptions& options, uint64_t seed)
-      : options_(options), random_(seed), budget_(options.most_budget) {}
+  Retries(const RetryOptions& options, uint64_t seed) : options_(options), seed_(seed), budget_(options.most_budget) {}
 
   // A call begins.
   void Earn();
@@ -54,7 +52,7 @@ class Retries {
  private:
   const RetryOptions options_;
   absl::Mutex mutex_;
-  std::mt19937_64 random_ ABSL_GUARDED_BY(mutex_);
+  uint64_t seed_ ABSL_GUARDED_BY(mutex_);  // of the next wait
   double budget_ ABSL_GUARDED_BY(mutex_);
 };
 

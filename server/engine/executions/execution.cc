@@ -172,8 +172,7 @@ void Execution::Run() {
 
 // A run that failed has taken the time since it began.
 void Execution::EndRun(const absl::Status& status) {
-  if (status.ok())
-    ran_ns_ = result_.program->CountRun(result_.timing.device, submitted_) + TransferNs(UploadBytes());
+  if (status.ok()) ran_ns_ = result_.program->CountRun(result_.timing.device, submitted_) + TransferNs(UploadBytes());
   Arrive(status);
 }
 

@@ -1,5 +1,4 @@
 #include "server/engine/programs/compile_pool.h"
-#include "base/clock.h"
 
 #include <algorithm>
 #include <chrono>
@@ -10,6 +9,7 @@
 
 #include "absl/time/time.h"
 #include "base/check.h"
+#include "base/clock.h"
 #include "server/fair/owner.h"
 
 namespace kiln::server {
