@@ -109,16 +109,21 @@ PortTls::~PortTls() {
 absl::Status PortTls::Take() {
   std::string pair = absl::StrCat(Contents(files_.key()), "\n", Contents(files_.certificate()));
   if (pair == seen_) return absl::OkStatus();
-  seen_ = pair;
   const int file = FileInMemory(pair);
   if (file < 0) return absl::UnavailableError(absl::StrCat("memfd_create: ", std::strerror(errno)));
+  seen_ = pair;
   absl::Status good = Check(files_, PathOf(file));
   if (good.ok() && pair_ < 0) {
     pair_ = file;
     return good;
   }
   if (good.ok()) {
-    dup3(file, pair_, O_CLOEXEC);
+    if (dup3(file, pair_, O_CLOEXEC) < 0) {
+      const int error = errno;
+      close(file);
+      seen_.clear();  // so that it is tried again
+      return absl::UnavailableError(absl::StrCat("dup3: ", std::strerror(error)));
+    }
     log_->info("event=tls certificate=\"{}\" reloaded=true", absl::CEscape(files_.certificate()));
   }
   close(file);

@@ -297,6 +297,7 @@ TEST_F(GeneratorTest, EveryTenantHasItsTokenAndItsConnections) {
   Step step;
   step.length = absl::Milliseconds(500);
   step.warm_up = {};
+  step.drain = absl::Seconds(60);
   const auto results = generator->Run(step);
   ASSERT_THAT(results, SizeIs(2));
   EXPECT_EQ(results[0].name, "run");
@@ -320,6 +321,7 @@ TEST_F(GeneratorTest, UploadsArriveWhole) {
   Step step;
   step.length = absl::Milliseconds(500);
   step.warm_up = {};
+  step.drain = absl::Seconds(60);
   uint64_t ok = 0;
   for (const ClassResult& each : generator->Run(step)) {
     ExpectAddsUp(each);

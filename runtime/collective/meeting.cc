@@ -68,7 +68,7 @@ class Meeting {
     }
     const absl::Time until = SteadyNow() + request_.timeout;
     const auto settled = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return state_ != State::kGathering; };
-    while (!mutex_.AwaitWithDeadline(absl::Condition(&settled), std::min(until, SteadyNow() + kLook))) {
+    while (!mutex_.AwaitWithTimeout(absl::Condition(&settled), std::min(until - SteadyNow(), kLook))) {
       absl::Status failure = request_.control.Check();
       if (failure.ok() && SteadyNow() >= until)
         failure = MissingParticipants(request_.devices, here_, request_.timeout);

@@ -35,9 +35,9 @@ void Fit(Explanation& explanation, size_t most) {
 }  // namespace
 
 struct Explanations::Kept {
-  // A program is its own name: while it is held here, no other has its address.
+  // Which does not keep the program, and its tenant's quota, from going.
   struct Row {
-    ProgramStore::Program program;
+    std::weak_ptr<ProgramStore::Program::element_type> program;
     absl::StatusOr<Shown> shown;
   };
   std::atomic<bool> cancelled{false};
@@ -54,7 +54,7 @@ struct Explanations::Kept {
       return std::make_shared<const Explanation>(*std::move(made));
     }();
     absl::MutexLock lock(&mutex);
-    rows.push_front({std::move(under_way), std::move(shown)});
+    rows.push_front({under_way, std::move(shown)});
     under_way = nullptr;
     if (rows.size() > kKept) rows.pop_back();
   }
@@ -67,7 +67,7 @@ absl::StatusOr<Explanations::Shown> Explanations::Get(const ProgramStore::Progra
   {
     absl::MutexLock lock(&kept_->mutex);
     const auto row = std::find_if(kept_->rows.begin(), kept_->rows.end(),
-                                  [&program](const Kept::Row& each) { return each.program == program; });
+                                  [&program](const Kept::Row& each) { return each.program.lock() == program; });
     if (row != kept_->rows.end()) {
       if (row->shown.ok()) return row->shown;
       const absl::Status why = row->shown.status();

@@ -191,9 +191,11 @@ void FairQueue::Settle(Entry& entry, uint64_t cost_ns) {
   entry.charged_ns_ = cost_ns;
 }
 
-void FairQueue::SetAside(Entry& entry, uint64_t so_far_ns) {
+void FairQueue::SetAside(Entry& entry) {
   KILN_CHECK(entry.served_ && entry.joint_ == entry.begun_ && !entry.aside_);
-  Settle(entry, std::max(so_far_ns, entry.charged_ns_));
+  // What it took by the clock, it may have waited for another that is aside: the rest of what it measures is charged as
+  // it ends, and until then its tenant has nothing here anyway.
+  Settle(entry, entry.charged_ns_);
   entry.aside_ = true;
   Session& session = *entry.session_;
   Close(session);  // so that neither it nor its tenant is forgotten

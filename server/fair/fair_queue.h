@@ -111,7 +111,7 @@ class FairQueue {
 
   // One that was served, and begun, goes on beside the others: for them it has ended, after so long. Its tenant is
   // served nothing until it has. Not twice.
-  void SetAside(Entry& entry, uint64_t so_far_ns);
+  void SetAside(Entry& entry);
   // One that was served, and begun, has ended. After it the entry is its owner's alone.
   void End(Entry& entry, uint64_t measured_ns);
   // One that was not served, or not begun, is not wanted any more. Its session is closed until

@@ -112,7 +112,7 @@ TEST_F(SetAside, TheOthersHaveTheDeviceAndTheBudgetIsGivenBackOnce) {
   EXPECT_EQ(Pop(), &hung);
   for (FairQueue::Entry* each : {&a, &b, &c, &d}) queue_.Push(*each, other_, 50);
   EXPECT_EQ(Pop(), nullptr);
-  queue_.SetAside(hung, 5000);
+  queue_.SetAside(hung);
   EXPECT_EQ(queue_.in_flight(), 0u);
   EXPECT_EQ(Pop(), &a);
   EXPECT_EQ(Pop(), &b);
@@ -137,8 +137,8 @@ TEST_F(SetAside, ItsTenantWaitsInAllSessionsUntilAllOfItsHaveEnded) {
   queue_.Push(second, hung_too_, 10);
   EXPECT_EQ(Pop(), &first);
   EXPECT_EQ(Pop(), &second);
-  queue_.SetAside(first, 500);
-  queue_.SetAside(second, 500);
+  queue_.SetAside(first);
+  queue_.SetAside(second);
   queue_.Push(same, hung_, 10);
   queue_.Push(another, {.tenant = 1, .session = 3}, 10);
   EXPECT_EQ(Pop(), nullptr);
@@ -160,7 +160,7 @@ TEST_F(SetAside, ItsTimeIsCharged) {
   queue_.Push(hung, hung_, 100);
   EXPECT_EQ(Pop(), &hung);
   for (FairQueue::Entry& each : others) queue_.Push(each, other_, 100);
-  queue_.SetAside(hung, 200);
+  queue_.SetAside(hung);
   queue_.Push(own, hung_, 100);
   queue_.End(hung, 400);
   // As much for the other as the first has had, and then the first again.
@@ -180,7 +180,7 @@ TEST_F(SetAside, AJointOneLeavesItsPlaceToAnother) {
   queue_.Push(next, other_, 10, /*joint=*/true);
   queue_.Push(after, {.tenant = 3}, 10, /*joint=*/true);
   EXPECT_EQ(Pop(), nullptr);
-  queue_.SetAside(joints[0], 5000);
+  queue_.SetAside(joints[0]);
   EXPECT_EQ(Pop(), &next);
   queue_.Begin(next);
   EXPECT_EQ(Pop(), nullptr);
@@ -198,7 +198,7 @@ TEST_F(SetAside, ATenantThatGoesMeanwhileIsForgottenAfterwards) {
   FairQueue::Entry hung, gone;
   queue_.Push(hung, hung_, 10);
   EXPECT_EQ(Pop(), &hung);
-  queue_.SetAside(hung, 50);
+  queue_.SetAside(hung);
   queue_.Push(gone, hung_, 10);
   queue_.Open(queue_.Remove(gone));
   EXPECT_EQ(queue_.waiting(1), 0u);

@@ -235,7 +235,7 @@ void Turns::End(Waiting* ended, uint64_t measured_ns) {
       place.line->measured_ns[PayerOf(waiting->request.control.account)] += measured_ns;
       place.line->queue.End(place.entry, measured_ns);
       place.line->shares.End(NumberOf(TenantOf(waiting->request.control.account)), measured_ns, absl::ToUnixNanos(now));
-      place.line->worked_since = now;
+      if (!waiting->aside) place.line->worked_since = now;
       lines.push_back(place.line);
     }
   }
@@ -250,7 +250,7 @@ void Turns::SetAside(absl::Time now, Lines& lines) {
     if (waiting->aside || taken < due) continue;
     waiting->aside = true;
     for (Waiting::Place& place : waiting->places) {
-      place.line->queue.SetAside(place.entry, static_cast<uint64_t>(absl::ToInt64Nanoseconds(taken)));
+      place.line->queue.SetAside(place.entry);
       place.line->worked_since = now;
       Add(place.line, lines);
     }

@@ -44,9 +44,11 @@ LineLook Turns::Look(const runtime::hal::Device& device, absl::Span<const Accoun
   absl::MutexLock lock(&mutex_);
   const DeviceLine& line = LineOf(&device);
   const absl::Time now = SteadyNow();
+  const Waiting* oldest = nullptr;  // that the device itself works on
   for (const Waiting* one = running_; one != nullptr; one = one->next) {
     for (const Waiting::Place& place : one->places) {
       if (place.line != &line) continue;
+      if (!one->aside) oldest = one;
       look.running.push_back({one->request.control.account, one->request.program, one->began, one->places.size()});
     }
   }
@@ -56,11 +58,11 @@ LineLook Turns::Look(const runtime::hal::Device& device, absl::Span<const Accoun
     look.waiting_of.push_back(line.queue.waiting(reinterpret_cast<uintptr_t>(account)));
   look.predicted_wait_ns = line.PredictedWait(FairOwner{.tenant = ~uint64_t{0}}, now);
   look.measured_ns.assign(line.measured_ns.begin(), line.measured_ns.end());
-  if (!look.running.empty()) {
+  if (oldest != nullptr) {
     // The device goes on in order.
-    const LineLook::Run& first = look.running.front();
-    const absl::Duration worked = now - std::max(first.began, line.worked_since);
-    look.measured_ns[PayerOf(first.account)] += std::max<int64_t>(0, absl::ToInt64Nanoseconds(worked));
+    const absl::Duration worked = now - std::max(oldest->began, line.worked_since);
+    look.measured_ns[PayerOf(oldest->request.control.account)] +=
+        std::max<int64_t>(0, absl::ToInt64Nanoseconds(worked));
   }
   return look;
 }

@@ -78,10 +78,13 @@ void LineLog::Hold(bool hold) {
 }
 
 bool LineLog::Write(absl::string_view text) {
+  // What a full disk cut off ends here.
+  if (inside_ && write(file_, "\n", 1) == 1) inside_ = false;
   while (!text.empty()) {
     const ssize_t written = write(file_, text.data(), text.size());
     if (written < 0 && errno == EINTR) continue;
     if (written <= 0) return false;
+    inside_ = text[static_cast<size_t>(written) - 1] != '\n';
     text.remove_prefix(static_cast<size_t>(written));
   }
   return true;

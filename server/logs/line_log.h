@@ -63,7 +63,8 @@ class LineLog {
 
   const std::string path_;
   const size_t most_bytes_;
-  int file_;  // the thread's
+  int file_;             // the thread's
+  bool inside_ = false;  // the thread's: the last line has no end
   mutable absl::Mutex mutex_;
   std::vector<std::string> waiting_ ABSL_GUARDED_BY(mutex_);
   size_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
-#include "base/clock.h"
 
 namespace kiln::server {
 
@@ -66,18 +65,9 @@ Backlog::Taken Backlog::Take() {
 }
 
 void Backlog::Wait(absl::Duration most) {
-  absl::MutexLock lock(&mutex_);
-  const absl::Time until = SteadyNow() + most;
-  while (!awake_ && calls_.load(std::memory_order_relaxed) < kEnough) {
-    if (changed_.WaitWithDeadline(&mutex_, until)) break;
-  }
-  awake_ = false;
+  if (calls_.load(std::memory_order_relaxed) < kEnough) bell_.Wait(most);
 }
 
-void Backlog::Wake() {
-  absl::MutexLock lock(&mutex_);
-  awake_ = true;
-  changed_.Signal();
-}
+void Backlog::Wake() { bell_.Ring(); }
 
 }  // namespace kiln::server

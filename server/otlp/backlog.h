@@ -18,6 +18,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "base/account.h"
+#include "base/clock.h"
 #include "server/metrics/metrics.h"
 #include "server/trace/traces.h"
 
@@ -68,9 +69,7 @@ class Backlog final : public TraceSink {
   std::array<Place, kPlaces> places_;
   size_t next_ = 0;  // of who takes
   std::atomic<size_t> calls_{0};
-  absl::Mutex mutex_;
-  absl::CondVar changed_;
-  bool awake_ ABSL_GUARDED_BY(mutex_) = false;
+  Bell bell_;
 };
 
 }  // namespace kiln::server

@@ -52,7 +52,9 @@ void Log(const Arrival& arrival, const Ending& ending, const grpc::Status& wire,
     // Who was not let in is told by Admit.
     if (ending.account != nullptr && IsForALimit(status))
       logs.audit->Refused(tenant, arrival.context->peer(), method, status, end);
-    if (IsAudited(row) && (ending.account != nullptr || arrival.env->identity == nullptr))
+    // Who may not administer leaves no lines by asking for what is not there.
+    const bool tells = row.right == Right::kAdmin || wire.ok();
+    if (IsAudited(row) && tells && (ending.account != nullptr || arrival.env->identity == nullptr))
       logs.audit->Called(tenant, arrival.context->peer(), method, StatusName(wire), end);
   }
   if (logs.access == nullptr && (!is_slow || logs.slow == nullptr)) return;

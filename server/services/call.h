@@ -204,7 +204,10 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
   absl::Status PayForAnswer() {
     if (control_.account == nullptr) return absl::OkStatus();
     const uint64_t paid = answer_charge_.amount() + data_charge_.amount(), bytes = response_.ByteSizeLong();
-    return bytes <= paid ? absl::OkStatus() : answer_charge_.Grow(bytes - paid);
+    if (bytes <= paid) return absl::OkStatus();
+    // What was asked for has been done: nobody is to come again.
+    return WithDetail(answer_charge_.Grow(bytes - paid),
+                      [](v1::ErrorDetail& detail) { detail.clear_retry_after_ms(); });
   }
 
   void OnCancel() override { cancelled_.store(true, std::memory_order_relaxed); }

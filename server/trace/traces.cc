@@ -6,7 +6,7 @@
 #include <random>
 #include <utility>
 
-#include "absl/time/clock.h"
+#include "base/clock.h"
 
 namespace kiln::server {
 namespace {
@@ -55,7 +55,7 @@ std::vector<Record> Sorted(const Ring<Record>& ring, const Traces::Wanted& wante
 }
 
 Interval JustEnded(double seconds) {
-  const int64_t now = absl::GetCurrentTimeNanos();
+  const int64_t now = absl::ToUnixNanos(SteadyNow());
   return {now - static_cast<int64_t>(seconds * 1e9), now};
 }
 
@@ -160,7 +160,7 @@ void Traces::OnRun(const runtime::RunRecord& record) {
 bool Traces::WantsLaunches(uint64_t trace) const {
   if (trace != 0 || (next_ != nullptr && next_->WantsLaunches(trace))) return true;
   const int64_t until = launches_until_ns_.load(std::memory_order_relaxed);
-  return until != 0 && launches_.keeps() && absl::GetCurrentTimeNanos() < until;
+  return until != 0 && launches_.keeps() && absl::ToUnixNanos(SteadyNow()) < until;
 }
 
 void Traces::OnLaunch(const runtime::LaunchRecord& record) {

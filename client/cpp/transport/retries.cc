@@ -18,7 +18,8 @@ constexpr absl::string_view kIdempotent[] = {"Check",    "Compile",     "Describ
 // otherwise.
 std::optional<absl::Duration> Asked(absl::string_view name, const absl::Status& failure) {
   const auto detail = DetailOf(failure);
-  if (absl::IsResourceExhausted(failure) && detail.has_value() && detail->retry_after_ms() > 0) {
+  // Of what is timed some runs may have been, each with its effects.
+  if (absl::IsResourceExhausted(failure) && detail.has_value() && detail->retry_after_ms() > 0 && name != "Time") {
     return absl::Milliseconds(detail->retry_after_ms());
   }
   if (!absl::IsUnavailable(failure)) return std::nullopt;

@@ -5,7 +5,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "base/clock.h"
 #include "base/error.h"
 
 namespace kiln::runtime::gpu {
@@ -262,7 +262,7 @@ absl::Status Nccl::AskOne(const VendorWork& work, uint32_t rank, void* communica
 
 absl::Status Nccl::Await(const VendorWork& work, const Team& team, const std::vector<Member*>& members,
                          absl::Duration timeout) {
-  const absl::Time begin = absl::Now();
+  const absl::Time begin = SteadyNow();
   const double bytes = static_cast<double>(work.job.count * work.job.item_bytes);
   const absl::Duration max_wait = timeout + absl::Seconds(bytes / kMinBytesPerSecond);
   for (size_t rank = 0; rank < members.size();) {
@@ -276,7 +276,7 @@ absl::Status Nccl::Await(const VendorWork& work, const Team& team, const std::ve
       KILN_RETURN_IF_ERROR(Call(library_.CommGetAsyncError, communicator, communicator, &code));
       if (code != 0) return Failed("a collective under way", code, communicator);
     }
-    const absl::Duration waited = absl::Now() - begin;
+    const absl::Duration waited = SteadyNow() - begin;
     if (waited > max_wait) {
       v1::ErrorDetail detail;
       detail.set_code(v1::PARTICIPANT_MISSING);

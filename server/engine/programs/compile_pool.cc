@@ -35,10 +35,16 @@ CompilePool::CompilePool(uint32_t threads)
     : jobs_({.budget_ns = std::numeric_limits<uint64_t>::max() / 2}), running_(threads) {
   KILN_CHECK(threads > 0);
   for (uint32_t i = 0; i < threads; ++i) threads_.emplace_back([this, i] { Work(i); });
-  threads_.emplace_back([this] { Watch(); });
+  watch_ = std::thread([this] { Watch(); });
 }
 
 CompilePool::~CompilePool() {
+  {
+    absl::MutexLock lock(&mutex_);
+    watch_ends_ = true;
+  }
+  bell_.Ring();
+  watch_.join();  // first: what it calls may schedule more
   {
     absl::MutexLock lock(&mutex_);
     ending_ = true;
@@ -52,24 +58,25 @@ void CompilePool::Schedule(const runtime::hal::LaunchControl& control, absl::Any
   const FairOwner owner = OwnerOf(control);
   job->tenant = owner.tenant;
   job->control = control;
-  absl::MutexLock lock(&mutex_);
-  if (control.cancelled != nullptr || control.deadline != absl::InfiniteFuture())
-    job->stoppable = stoppable_.insert(stoppable_.end(), job);
-  jobs_.Push(job->entry, owner, kGuessNs);
-}
-
-bool CompilePool::WaitToLook() {
-  const auto some = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return ending_ || !stoppable_.empty(); };
-  mutex_.Await(absl::Condition(&some));
-  return !mutex_.AwaitWithTimeout(absl::Condition(&ending_), kLook);
+  bool first = false;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (control.cancelled != nullptr || control.deadline != absl::InfiniteFuture()) {
+      first = stoppable_.empty();
+      job->stoppable = stoppable_.insert(stoppable_.end(), job);
+    }
+    jobs_.Push(job->entry, owner, kGuessNs);
+  }
+  if (first) bell_.Ring();
 }
 
 void CompilePool::Watch() {
-  for (;;) {
+  for (absl::Duration wait = absl::InfiniteDuration();;) {
+    bell_.Wait(wait);
     std::vector<std::unique_ptr<Job>> unwanted;
     {
       absl::MutexLock lock(&mutex_);
-      if (!WaitToLook()) return;
+      if (watch_ends_) return;
       for (auto each = stoppable_.begin(); each != stoppable_.end();) {
         Job* const job = *each++;
         if (job->control.Check().ok()) continue;
@@ -77,6 +84,7 @@ void CompilePool::Watch() {
         stoppable_.erase(*job->stoppable);
         unwanted.emplace_back(job);
       }
+      wait = stoppable_.empty() ? absl::InfiniteDuration() : kLook;
     }
     for (const std::unique_ptr<Job>& job : unwanted) job->run();
   }

@@ -17,6 +17,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "base/account.h"
+#include "base/clock.h"
 #include "runtime/hal/module.h"
 #include "server/fair/fair_queue.h"
 
@@ -62,8 +63,6 @@ class CompilePool {
   void Work(size_t thread);
   // Until the end: calls those that are not wanted any more.
   void Watch();
-  // Waits for a while, where there are some that may come to that; false at the end.
-  bool WaitToLook() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool HasJobOrEnds() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return jobs_.waiting() > 0 || ending_; }
 
   mutable absl::Mutex mutex_;
@@ -71,7 +70,10 @@ class CompilePool {
   std::list<Job*> stoppable_ ABSL_GUARDED_BY(mutex_);                    // of those that wait
   std::vector<std::optional<Running>> running_ ABSL_GUARDED_BY(mutex_);  // by thread
   bool ending_ ABSL_GUARDED_BY(mutex_) = false;
-  std::vector<std::thread> threads_;  // the last one watches
+  bool watch_ends_ ABSL_GUARDED_BY(mutex_) = false;
+  Bell bell_;  // of the watch: there is one that may be stopped
+  std::vector<std::thread> threads_;
+  std::thread watch_;
 };
 
 }  // namespace kiln::server
