@@ -6,7 +6,7 @@ const WHOLE = new Set([
   "queue_entries", "launches", "bytes", "guaranteed_bytes", "used", "limit", "running", "refusals", "buffers",
   "accepted", "pending", "under_way", "payload_bytes", "answer_bytes", "compiled", "hits", "runs", "flops",
   "bytes_read", "bytes_written", "slow_calls_left_out", "now_ns", "misses", "compiles", "rejects", "stores",
-  "store_failures",
+  "store_failures", "access_lines_lost", "audit_lines_lost",
 ]);
 
 export function numbers(value) {
