@@ -8,6 +8,7 @@
 
 #include "google/protobuf/struct.pb.h"
 #include "google/protobuf/util/json_util.h"
+#include "kiln/v1/debug_service.pb.h"
 
 namespace kiln::cli {
 namespace {

@@ -13,6 +13,7 @@
 #include "client/cli/pictures.h"
 #include "client/cli/stages.h"
 #include "client/cli/table.h"
+#include "kiln/v1/debug_service.pb.h"
 
 namespace kiln::cli {
 namespace {

@@ -11,6 +11,7 @@
 #include "client/cli/graph_file.h"
 #include "client/cli/stages.h"
 #include "client/cli/svg.h"
+#include "kiln/v1/debug_service.pb.h"
 
 namespace kiln::cli {
 namespace {

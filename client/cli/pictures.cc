@@ -7,6 +7,7 @@
 #include "base/graph/graph_text.h"
 #include "client/cli/stages.h"
 #include "client/cli/svg.h"
+#include "kiln/v1/debug_service.pb.h"
 
 namespace kiln::cli {
 namespace {

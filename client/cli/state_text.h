@@ -6,6 +6,7 @@
 #include <string>
 
 #include "absl/strings/string_view.h"
+#include "kiln/v1/debug_service.pb.h"
 #include "kiln/v1/state.pb.h"
 
 namespace kiln::cli {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/strings/str_split.h"
+#include "kiln/v1/debug_service.pb.h"
 
 namespace kiln::cli {
 namespace {

@@ -16,6 +16,7 @@
 #include "base/error.h"
 #include "client/cli/command.h"
 #include "client/cli/state_text.h"
+#include "kiln/v1/debug_service.pb.h"
 
 namespace kiln::cli {
 namespace {

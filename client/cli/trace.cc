@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "client/cli/chrome_trace.h"
 #include "client/cli/command.h"
+#include "kiln/v1/debug_service.pb.h"
 
 namespace kiln::cli {
 namespace {

@@ -14,6 +14,7 @@
 #include "client/cli/graph_file.h"
 #include "client/cli/table.h"
 #include "client/cli/tuning_plot.h"
+#include "kiln/v1/debug_service.pb.h"
 
 namespace kiln::cli {
 namespace {

@@ -31,10 +31,26 @@
 #include "client/cpp/transport/connection.h"
 #include "client/cpp/transport/shared_memory.h"
 #include "kiln/v1/collective_service.pb.h"
-#include "kiln/v1/debug_service.pb.h"
 #include "kiln/v1/device_service.pb.h"
 #include "kiln/v1/kernel_service.pb.h"
 #include "kiln/v1/session_service.pb.h"
+
+// Who calls what has these includes kiln/v1/debug_service.pb.h.
+namespace kiln::v1 {
+class EvictResponse;
+class ExplainRequest;
+class ExplainResponse;
+class ListProgramsResponse;
+class StateRequest;
+class StateResponse;
+class TimeRequest;
+class TimeResponse;
+class TraceRequest;
+class TraceResponse;
+class TuneRequest;
+class TuneResponse_Candidate;  // TuneResponse::Candidate
+class TuneResponse_Done;
+}  // namespace kiln::v1
 
 namespace kiln::client {
 
@@ -121,8 +137,8 @@ class Client {
   absl::StatusOr<v1::ExplainResponse> Explain(const v1::ExplainRequest& request);
   // Searches schedules (docs/tuning.md): `seen` gets each candidate until it returns
   // false, which ends the search. What was found, once all is over.
-  absl::StatusOr<v1::TuneResponse::Done> Tune(const v1::TuneRequest& request,
-                                              const std::function<bool(const v1::TuneResponse::Candidate&)>& seen);
+  absl::StatusOr<v1::TuneResponse_Done> Tune(const v1::TuneRequest& request,
+                                             const std::function<bool(const v1::TuneResponse_Candidate&)>& seen);
   // OK if the server serves; UNAVAILABLE if it says it does not.
   absl::Status Health(const std::string& service = "");
 

@@ -19,6 +19,7 @@
 #include "client/demo/report.h"
 #include "client/demo/server_process.h"
 #include "client/demo/trainer.h"
+#include "kiln/v1/debug_service.pb.h"
 
 namespace kiln::demo {
 namespace {

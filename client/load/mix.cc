@@ -18,8 +18,8 @@
 namespace kiln::load {
 namespace {
 
-constexpr double kMostRate = 1e6;
-constexpr uint64_t kMostOutstanding = 65'536, kMostConnections = 1024;
+constexpr double kMaxRate = 1e6;
+constexpr uint64_t kMaxOutstanding = 65'536, kMaxConnections = 1024;
 
 absl::Status Wrong(absl::string_view where, absl::string_view field, absl::string_view message) {
   v1::ErrorDetail detail;
@@ -52,7 +52,7 @@ bool Bytes(absl::string_view value, uint64_t& bytes) {
 }
 
 bool Rate(absl::string_view value, double& rate) {
-  return absl::SimpleAtod(value, &rate) && std::isfinite(rate) && rate > 0 && rate <= kMostRate;
+  return absl::SimpleAtod(value, &rate) && std::isfinite(rate) && rate > 0 && rate <= kMaxRate;
 }
 
 bool Time(absl::string_view value, absl::Duration& time) {
@@ -91,7 +91,7 @@ struct Field {
 constexpr Field<TenantSpec> kTenantFields[] = {
     {"token_file", "the name of a file", [](absl::string_view v, TenantSpec& t) { return Text(v, t.token_file); }},
     {"connections", "a number from 1 to 1024",
-     [](absl::string_view v, TenantSpec& t) { return Count(v, kMostConnections, t.connections); }},
+     [](absl::string_view v, TenantSpec& t) { return Count(v, kMaxConnections, t.connections); }},
 };
 
 constexpr Field<ClassSpec> kClassFields[] = {
@@ -104,7 +104,7 @@ constexpr Field<ClassSpec> kClassFields[] = {
      [](absl::string_view v, ClassSpec& c) { return OneOf(v, kSpacings, c.spacing); }},
     {"deadline", "a time, such as 20ms or 1.5s", [](absl::string_view v, ClassSpec& c) { return Time(v, c.deadline); }},
     {"outstanding", "a number from 1 to 65536",
-     [](absl::string_view v, ClassSpec& c) { return Count(v, kMostOutstanding, c.outstanding); }},
+     [](absl::string_view v, ClassSpec& c) { return Count(v, kMaxOutstanding, c.outstanding); }},
     {"bytes", "a number, such as 4096, 64K or 4M", [](absl::string_view v, ClassSpec& c) { return Bytes(v, c.bytes); }},
     {"arguments", "handles or inline",
      [](absl::string_view v, ClassSpec& c) { return OneOf(v, kArguments, c.inline_arguments); }},

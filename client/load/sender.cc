@@ -15,7 +15,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 // In a row, before other classes have their turn.
-constexpr int kMostInARow = 16;
+constexpr int kMaxInARow = 16;
 
 // By the number of grpc::StatusCode.
 constexpr const char* kStatusNames[] = {
@@ -159,7 +159,7 @@ bool Generator::Sender::HasRoom(uint64_t now_ns) {
 }
 
 uint64_t Generator::Sender::SendDue() {
-  for (int sent = 0; sent < kMostInARow;) {
+  for (int sent = 0; sent < kMaxInARow;) {
     const uint64_t due = arrivals_->due_ns(), now = NowNs();
     if (due >= end_ns_) return end_ns_;
     if (due > now) {

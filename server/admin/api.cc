@@ -26,7 +26,7 @@ namespace {
 constexpr uint32_t kRows = 100;  // unless more is asked for
 constexpr size_t kCalls = 100;
 // Of one stage's text. A browser that lays out more of it is slow.
-constexpr size_t kMostText = size_t{1} << 20;
+constexpr size_t kMaxText = size_t{1} << 20;
 
 constexpr char kJson[] = "application/json";
 
@@ -117,10 +117,10 @@ AdminAnswer Stage(const Explanation& explanation, const std::string& name) {
   for (const ExplainedStage& stage : explanation.stages) {
     if (stage.name != name) continue;
     v1::ExplainResponse::Stage row = RowOf(stage);
-    row.set_text(stage.text.size() <= kMostText
+    row.set_text(stage.text.size() <= kMaxText
                      ? stage.text
-                     : absl::StrCat(stage.text.substr(0, stage.text.rfind('\n', kMostText)), "\n# ",
-                                    stage.text.size() - kMostText, " bytes more: kiln explain has them\n"));
+                     : absl::StrCat(stage.text.substr(0, stage.text.rfind('\n', kMaxText)), "\n# ",
+                                    stage.text.size() - kMaxText, " bytes more: kiln explain has them\n"));
     return JsonOf(row);
   }
   return Failure(404, "there is no such stage");

@@ -50,7 +50,7 @@ struct Explanations::Kept {
       if (!made.ok()) return made.status();
       made->executable.clear_object();
       made->executable.clear_constants();
-      Fit(*made, kMostBytes / kKept);
+      Fit(*made, kMaxBytes / kKept);
       return std::make_shared<const Explanation>(*std::move(made));
     }();
     absl::MutexLock lock(&mutex);
@@ -81,7 +81,7 @@ absl::StatusOr<Explanations::Shown> Explanations::Get(const ProgramStore::Progra
   }
   Control control;
   control.cancelled = &kept_->cancelled;
-  control.deadline = SteadyNow() + absl::Seconds(kMostSeconds);
+  control.deadline = SteadyNow() + absl::Seconds(kMaxSeconds);
   engine_->ExplainStored(program, control,
                          [kept = kept_](absl::StatusOr<Explanation> made) { kept->Add(std::move(made)); });
   return nullptr;

@@ -2,8 +2,8 @@
 // for.
 //
 // A program keeps no text of its stages, so it is compiled again, on the threads that compile and in their turn; who
-// asks is told to come back. One is compiled at a time, for kMostSeconds at most, and what is kept of all together has
-// kMostBytes, so whoever reaches the port costs no more than that. Tested by tests/python/pages_test.py.
+// asks is told to come back. One is compiled at a time, for kMaxSeconds at most, and what is kept of all together has
+// kMaxBytes, so whoever reaches the port costs no more than that. Tested by tests/python/pages_test.py.
 #ifndef KILN_SERVER_ADMIN_EXPLANATIONS_H_
 #define KILN_SERVER_ADMIN_EXPLANATIONS_H_
 
@@ -18,8 +18,8 @@ namespace kiln::server {
 class Explanations {
  public:
   static constexpr size_t kKept = 4;
-  static constexpr size_t kMostBytes = size_t{64} << 20;
-  static constexpr int kMostSeconds = 60;
+  static constexpr size_t kMaxBytes = size_t{64} << 20;
+  static constexpr int kMaxSeconds = 60;
 
   // `engine` outlives it.
   explicit Explanations(Engine* engine);

@@ -1,5 +1,5 @@
 // A line of JSON for each call: the access log, of all, and the log of those that were slow. docs/operations.md shows
-// them.
+// them. Tested by tests/e2e/logs_test.cc.
 #ifndef KILN_SERVER_LOGS_CALL_LOG_H_
 #define KILN_SERVER_LOGS_CALL_LOG_H_
 

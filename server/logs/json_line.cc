@@ -49,7 +49,7 @@ std::string JsonText(absl::string_view value) {
   std::string text = "\"";
   const size_t whole = value.size();
   while (!value.empty()) {
-    if (whole - value.size() >= kMostOfAValue) {
+    if (whole - value.size() >= kMaxValueBytes) {
       text += "…";
       break;
     }

@@ -38,7 +38,7 @@ class JsonLine {
 };
 
 // In quotation marks. What is longer than this is cut, and ends in "…".
-inline constexpr size_t kMostOfAValue = 512;
+inline constexpr size_t kMaxValueBytes = 512;
 std::string JsonText(absl::string_view value);
 
 }  // namespace kiln::server

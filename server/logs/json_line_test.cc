@@ -53,7 +53,7 @@ TEST(JsonLine, OddBytesAreEscaped) {
 
 TEST(JsonLine, ALongValueIsCut) {
   const std::string text = JsonText(std::string(10'000, 'x'));
-  EXPECT_EQ(text, absl::StrCat("\"", std::string(kMostOfAValue, 'x'), "…\""));
+  EXPECT_EQ(text, absl::StrCat("\"", std::string(kMaxValueBytes, 'x'), "…\""));
 }
 
 // Every pair of bytes gives one line that reads back as JSON.

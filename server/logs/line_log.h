@@ -24,12 +24,12 @@ namespace kiln::server {
 class LineLog {
  public:
   // What may wait.
-  static constexpr size_t kMostBytes = 4 << 20;
+  static constexpr size_t kMaxBytes = 4 << 20;
 
   // Appends to the file at `path`, which is made for this user alone if it is not there. BAD_ARGUMENT, `field` of the
   // configuration, if it cannot be opened.
   static absl::StatusOr<std::unique_ptr<LineLog>> Open(std::string path, absl::string_view field,
-                                                       size_t most_bytes = kMostBytes);
+                                                       size_t most_bytes = kMaxBytes);
   // Writes what waits.
   ~LineLog();
   LineLog(const LineLog&) = delete;

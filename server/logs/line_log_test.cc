@@ -95,7 +95,7 @@ TEST_F(LineLogTest, AFileThatCannotBeWrittenIsNamed) {
 
 TEST_F(LineLogTest, AFullDiskLosesLinesAndNothingElse) {
   auto log = LineLog::Open("/dev/full", "access_log");
-  if (!log.ok()) GTEST_SKIP() << "no /dev/full here";
+  ASSERT_TRUE(log.ok()) << log.status();
   (*log)->Offer("one\n");
   (*log)->Flush();
   EXPECT_EQ((*log)->lost(), 1u);

@@ -12,8 +12,8 @@
 namespace kiln::server {
 namespace {
 
-constexpr size_t kMostAnswerBytes = 64 << 10;
-constexpr absl::Duration kMostRetryAfter = absl::Minutes(5);
+constexpr size_t kMaxAnswerBytes = 64 << 10;
+constexpr absl::Duration kMaxRetryAfter = absl::Minutes(5);
 
 // In zlib's words: the largest window, and 16 for the format gzip.
 constexpr int kGzip = 15 + 16, kMemory = 8;
@@ -36,7 +36,7 @@ std::string Gzipped(const std::string& text) {
 size_t Append(const char* data, size_t bytes, size_t count, void* text) {
   auto& answer = *static_cast<std::string*>(text);
   const size_t size = bytes * count;
-  if (size > kMostAnswerBytes - answer.size()) return 0;
+  if (size > kMaxAnswerBytes - answer.size()) return 0;
   answer.append(data, size);
   return size;
 }
@@ -114,7 +114,7 @@ Sent OtlpSender::Send(const std::string& body, absl::Duration most, const std::a
   curl_easy_getinfo(curl, CURLINFO_RETRY_AFTER, &retry_after);
   if (status != 200) {
     sent.as = IsForNow(status) ? Sent::As::kTryAgain : Sent::As::kRefused;
-    sent.retry_after = std::min(absl::Seconds(retry_after), kMostRetryAfter);
+    sent.retry_after = std::min(absl::Seconds(retry_after), kMaxRetryAfter);
     sent.why = absl::StrCat("the answer is HTTP ", status);
     return sent;
   }

@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "kiln/v1/buffer_service.pb.h"
 #include "server/messages/convert.h"
 #include "server/messages/not_implemented.h"
 #include "server/services/rpcs.h"

@@ -1,6 +1,7 @@
 // CollectiveService: buffers of several devices at once.
 #include <utility>
 
+#include "kiln/v1/collective_service.pb.h"
 #include "server/messages/convert.h"
 #include "server/services/rpcs.h"
 

@@ -2,6 +2,7 @@
 #include <string>
 #include <utility>
 
+#include "kiln/v1/debug_service.pb.h"
 #include "server/messages/convert.h"
 #include "server/services/rpcs.h"
 #include "server/state/state.h"

@@ -1,5 +1,6 @@
 // DeviceService: what the server computes on, and what it can do. Watch is in device_watch.cc.
 #include "compiler/options/version.h"
+#include "kiln/v1/device_service.pb.h"
 #include "server/messages/convert.h"
 #include "server/services/device_watch.h"
 #include "server/services/features.h"

@@ -8,6 +8,7 @@
 #include "absl/time/time.h"
 #include "base/error.h"
 #include "google/protobuf/util/message_differencer.h"
+#include "kiln/v1/device_service.pb.h"
 #include "server/engine/memory/over_limit.h"
 #include "server/messages/convert.h"
 #include "server/services/own_share.h"

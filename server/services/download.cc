@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "google/protobuf/io/coded_stream.h"
 #include "google/protobuf/wire_format_lite.h"
+#include "kiln/v1/buffer_service.pb.h"
 #include "server/fair/lane.h"
 #include "server/messages/convert.h"
 #include "server/services/rpcs.h"

@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "kiln/v1/kernel_service.pb.h"
 #include "server/messages/convert.h"
 #include "server/services/rpcs.h"
 

@@ -2,6 +2,7 @@
 #include <map>
 #include <string>
 
+#include "kiln/v1/session_service.pb.h"
 #include "server/services/rpcs.h"
 
 namespace kiln::server {

@@ -10,6 +10,7 @@
 #include "absl/synchronization/mutex.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "kiln/v1/kernel_service.pb.h"
 #include "server/messages/status.h"
 #include "server/services/features.h"
 #include "server/services/rpcs.h"

@@ -1,4 +1,6 @@
 // DebugService.Time: one execution again and again, and what each took of the device.
+//
+// Tested by tests/e2e/evict_test.cc.
 #include <atomic>
 #include <memory>
 #include <string>
@@ -7,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
+#include "kiln/v1/debug_service.pb.h"
 #include "server/messages/convert.h"
 #include "server/services/rpcs.h"
 
@@ -15,14 +18,14 @@ namespace {
 
 using TimeCall = UnaryCall<v1::TimeRequest, v1::TimeResponse>;
 
-constexpr uint32_t kMostRuns = 1000, kUsualRuns = 10;
+constexpr uint32_t kMaxRuns = 1000, kUsualRuns = 10;
 
 absl::Status CheckRepeat(uint32_t repeat) {
-  if (repeat <= kMostRuns) return absl::OkStatus();
+  if (repeat <= kMaxRuns) return absl::OkStatus();
   v1::ErrorDetail detail;
   detail.set_code(v1::BAD_ARGUMENT);
   detail.set_field("repeat");
-  return MakeError(detail, absl::StrCat("repeat is ", repeat, "; at most ", kMostRuns, " runs are timed in one call"));
+  return MakeError(detail, absl::StrCat("repeat is ", repeat, "; at most ", kMaxRuns, " runs are timed in one call"));
 }
 
 // One call, from its first run to its answer; owns itself. Each run is an execution like any other, with its turn and

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/clock.h"
+#include "kiln/v1/debug_service.pb.h"
 #include "server/services/rpcs.h"
 #include "server/stream/command.h"
 #include "server/trace/traces.h"

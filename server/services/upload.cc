@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "base/error.h"
+#include "kiln/v1/buffer_service.pb.h"
 #include "server/fair/lane.h"
 #include "server/messages/convert.h"
 #include "server/services/rpcs.h"

@@ -17,9 +17,9 @@
 namespace kiln::server {
 
 // Most rows of each list.
-inline constexpr size_t kMostRows = 256;
-inline constexpr size_t kMostPrograms = 1000;
-inline constexpr size_t kMostRunning = 64;
+inline constexpr size_t kMaxRows = 256;
+inline constexpr size_t kMaxPrograms = 1000;
+inline constexpr size_t kMaxRunning = 64;
 
 struct Collecting {
   Engine& engine;

@@ -24,7 +24,7 @@ const TenantRules* RulesOf(const Collecting& from) {
 }
 
 void AddRunning(const Collecting& from, const LineLook& line, v1::StateResponse::Device& device) {
-  const size_t most = from.MostOf(kMostRunning);
+  const size_t most = from.MostOf(kMaxRunning);
   uint32_t left_out = 0;
   for (const LineLook::Run& run : line.running) {
     if (!from.Shows(run.account)) continue;
@@ -161,7 +161,7 @@ void AddAccount(const Collecting& from, const Account& account, v1::StateRespons
 }  // namespace
 
 void AddDevices(const Collecting& from, v1::StateResponse& state) {
-  const size_t most = from.MostOf(kMostRows);
+  const size_t most = from.MostOf(kMaxRows);
   const auto devices = from.engine.devices();
   for (size_t number = 0; number < devices.size(); ++number) {
     runtime::hal::Device& device = *devices[number];
@@ -188,7 +188,7 @@ void AddTenants(const Collecting& from, v1::StateResponse& state) {
   for (size_t device = 0; device < from.lines.size(); ++device)
     spans.push_back({SpanOf(from, device, kSecond), SpanOf(from, device, kMinute)});
   const bool has_tenants = from.accounts.size() > 1;
-  const size_t most = from.MostOf(kMostRows);
+  const size_t most = from.MostOf(kMaxRows);
   for (size_t number = 0; number < from.accounts.size(); ++number) {
     const Account* const account = from.accounts[number];
     if (static_cast<size_t>(state.tenants_size()) == most) {
@@ -226,7 +226,7 @@ void AddHistory(const Collecting& from, v1::StateResponse& state) {
     }
   }
   std::stable_sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) { return a.had > b.had; });
-  const size_t most = std::min(rows.size(), from.MostOf(kMostRunning));
+  const size_t most = std::min(rows.size(), from.MostOf(kMaxRunning));
   state.set_history_left_out(static_cast<uint32_t>(rows.size() - most));
   rows.resize(most);
   for (const Row& row : rows) {

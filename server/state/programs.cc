@@ -59,7 +59,7 @@ void AddCompiler(const Collecting& from, v1::StateResponse& state) {
 
 void AddPrograms(const Collecting& from, v1::StateResponse& state) {
   const absl::flat_hash_map<TrustDomain, std::string> domains = Domains(from);
-  const size_t most = from.MostOf(kMostPrograms);
+  const size_t most = from.MostOf(kMaxPrograms);
   uint32_t left_out = 0;
   for (const ProgramStore::Program& stored : from.engine.AllPrograms()) {
     const auto owner = domains.find(stored->domain);

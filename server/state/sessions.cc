@@ -55,8 +55,8 @@ class Most {
 }  // namespace
 
 void AddSessions(const Collecting& from, v1::StateResponse& state) {
-  Most<SessionRow> sessions(from.MostOf(kMostRows));
-  Most<StreamRow> streams(from.MostOf(kMostRows));
+  Most<SessionRow> sessions(from.MostOf(kMaxRows));
+  Most<StreamRow> streams(from.MostOf(kMaxRows));
   absl::flat_hash_set<const Session*> seen;
   std::optional<absl::string_view> tenant;
   if (!from.whole()) tenant = from.viewer.account->name();

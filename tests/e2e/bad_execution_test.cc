@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "kiln/v1/debug_service.pb.h"
 #include "tests/e2e/bad_input.h"
 
 namespace kiln::e2e {

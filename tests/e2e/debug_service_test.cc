@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <set>
 
+#include "kiln/v1/debug_service.pb.h"
 #include "tests/e2e/server_fixture.h"
 
 namespace kiln::e2e {

@@ -12,6 +12,7 @@
 #include "base/graph/graph_hash.h"
 #include "base/store/disk_store.h"
 #include "base/store/faulty_folder.h"
+#include "kiln/v1/debug_service.pb.h"
 #include "kiln/v1/executable.pb.h"
 #include "tests/e2e/quota_fixture.h"
 #include "tests/e2e/server_fixture.h"

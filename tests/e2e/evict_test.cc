@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "kiln/v1/debug_service.pb.h"
 #include "tests/e2e/long_run.h"
 #include "tests/e2e/quota_fixture.h"
 

@@ -12,6 +12,7 @@
 
 #include "absl/strings/match.h"
 #include "kiln/v1/collective_service.grpc.pb.h"
+#include "kiln/v1/debug_service.pb.h"
 #include "tests/e2e/server_fixture.h"
 #include "tests/support/fake_gpu/fake_control.h"
 

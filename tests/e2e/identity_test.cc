@@ -9,6 +9,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "kiln/v1/debug_service.pb.h"
 #include "server/engine/engine.h"
 #include "server/engine/memory/session.h"
 #include "server/identity/tenants.h"

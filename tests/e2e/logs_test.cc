@@ -14,6 +14,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "kiln/v1/debug_service.pb.h"
 #include "tests/e2e/quota_fixture.h"
 
 namespace kiln::e2e {

@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "kiln/v1/debug_service.pb.h"
 #include "tests/e2e/quota_fixture.h"
 #include "tests/e2e/submit/submit_client.h"
 

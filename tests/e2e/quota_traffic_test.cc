@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "kiln/v1/debug_service.pb.h"
 #include "tests/e2e/long_run.h"
 #include "tests/e2e/quota_fixture.h"
 #include "tests/e2e/submit/submit_client.h"

@@ -16,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/store/disk_store.h"
 #include "base/store/faulty_folder.h"
+#include "kiln/v1/debug_service.pb.h"
 #include "tests/e2e/kilnd_process.h"
 #include "tests/e2e/server_fixture.h"
 

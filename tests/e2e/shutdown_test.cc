@@ -17,6 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "base/graph/graph_hash.h"
+#include "kiln/v1/debug_service.pb.h"
 #include "tests/e2e/kilnd_process.h"
 #include "tests/e2e/server_fixture.h"
 

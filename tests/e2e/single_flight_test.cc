@@ -5,6 +5,7 @@
 #include <thread>
 #include <vector>
 
+#include "kiln/v1/debug_service.pb.h"
 #include "tests/e2e/server_fixture.h"
 
 namespace kiln::e2e {

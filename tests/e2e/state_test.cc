@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <string>
 
+#include "kiln/v1/debug_service.pb.h"
 #include "tests/e2e/quota_fixture.h"
 #include "tests/e2e/submit/submit_client.h"
 

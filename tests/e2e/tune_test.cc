@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "kiln/v1/debug_service.pb.h"
 #include "tests/e2e/server_fixture.h"
 
 namespace kiln::e2e {

@@ -1,6 +1,7 @@
 // Every RPC of the protocol that is not served yet says so, by name.
 #include <gtest/gtest.h>
 
+#include "kiln/v1/debug_service.pb.h"
 #include "tests/e2e/server_fixture.h"
 
 namespace kiln::e2e {

@@ -30,7 +30,6 @@ Stubs::Stubs(const std::shared_ptr<grpc::Channel>& channel)
     : kernels(v1::KernelService::NewStub(channel)),
       buffers(v1::BufferService::NewStub(channel)),
       devices(v1::DeviceService::NewStub(channel)),
-      debug(v1::DebugService::NewStub(channel)),
       collectives(v1::CollectiveService::NewStub(channel)),
       sessions(v1::SessionService::NewStub(channel)),
       health(grpc::health::v1::Health::NewStub(channel)),

@@ -90,6 +90,8 @@ class Connection {
   const std::string& target() const { return target_; }
 
   const Stubs& stubs() const { return *stubs_; }
+  // For stubs that are not among those.
+  const std::shared_ptr<grpc::Channel>& channel() const { return channel_; }
   Retries& retries() { return retries_; }
 
  private:

@@ -14,20 +14,19 @@
 #include "grpc/health/v1/health.grpc.pb.h"
 #include "kiln/v1/buffer_service.grpc.pb.h"
 #include "kiln/v1/collective_service.grpc.pb.h"
-#include "kiln/v1/debug_service.grpc.pb.h"
 #include "kiln/v1/device_service.grpc.pb.h"
 #include "kiln/v1/kernel_service.grpc.pb.h"
 #include "kiln/v1/session_service.grpc.pb.h"
 
 namespace kiln::client {
 
+// But DebugService's, which client_debug.cc makes as it needs it: its messages would weigh on each of the others.
 struct Stubs {
   explicit Stubs(const std::shared_ptr<grpc::Channel>& channel);
 
   const std::unique_ptr<v1::KernelService::Stub> kernels;
   const std::unique_ptr<v1::BufferService::Stub> buffers;
   const std::unique_ptr<v1::DeviceService::Stub> devices;
-  const std::unique_ptr<v1::DebugService::Stub> debug;
   const std::unique_ptr<v1::CollectiveService::Stub> collectives;
   const std::unique_ptr<v1::SessionService::Stub> sessions;
   const std::unique_ptr<grpc::health::v1::Health::Stub> health;
