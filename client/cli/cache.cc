@@ -15,7 +15,6 @@
 #include "base/store/disk_store.h"
 #include "client/cli/command.h"
 #include "client/cli/table.h"
-#include "kiln/v1/debug_service.pb.h"
 
 namespace kiln::cli {
 namespace {

@@ -3,6 +3,7 @@
 // Tested by client/cpp/client_test.cc, tests/e2e/state_test.cc and tests/e2e/evict_test.cc.
 #include <memory>
 
+#include "base/error.h"
 #include "client/cpp/client.h"
 #include "client/cpp/transport/stubs.h"
 #include "kiln/v1/debug_service.grpc.pb.h"

@@ -9,6 +9,12 @@
 #include "absl/strings/str_cat.h"
 #include "google/protobuf/descriptor.h"
 #include "gtest/gtest.h"
+#include "kiln/v1/buffer_service.pb.h"
+#include "kiln/v1/collective_service.pb.h"
+#include "kiln/v1/debug_service.pb.h"
+#include "kiln/v1/device_service.pb.h"
+#include "kiln/v1/kernel_service.pb.h"
+#include "kiln/v1/session_service.pb.h"
 
 namespace kiln::server {
 namespace {
