@@ -1,4 +1,4 @@
-"""A header of other people's headers, compiled once."""
+"""A header of headers that most files read, compiled once."""
 
 load("@bazel_tools//tools/cpp:toolchain_utils.bzl", "find_cpp_toolchain")
 
@@ -12,8 +12,9 @@ def _precompiled_header(ctx):
     )
     image = ctx.actions.declare_file(ctx.label.name + ".pch")
 
-    # An image names the file it was made from, which is gone with the sandbox it was
-    # made in: so the compiler reads a pipe. It keeps no times of files either.
+    # An image names the files it was made from, and where they were is gone with the sandbox it was
+    # made in: so the compiler reads a pipe, which brings the text of what is not the system's. It
+    # keeps no times of files either.
     variables = cc_common.create_compile_variables(
         feature_configuration = features,
         cc_toolchain = toolchain,
@@ -32,9 +33,13 @@ def _precompiled_header(ctx):
     arguments.add_all(["-x", "c++-header"])
     arguments.add_all(flags)
     ctx.actions.run_shell(
-        command = 'compiler=$1 header=$2; shift 2; exec "$compiler" "$@" <"$header"',
-        arguments = [toolchain.compiler_executable, ctx.file.header.path, arguments],
-        inputs = depset([ctx.file.header], transitive = [toolchain.all_files]),
+        command = 'compiler=$1 texts=$2; shift 2; cat $texts | sed "/^#include \\"kiln/d" | "$compiler" "$@"',
+        arguments = [
+            toolchain.compiler_executable,
+            " ".join([file.path for file in [ctx.file.header] + ctx.files.generated]),
+            arguments,
+        ],
+        inputs = depset([ctx.file.header] + ctx.files.generated, transitive = [toolchain.all_files]),
         outputs = [image],
         env = cc_common.get_environment_variables(
             feature_configuration = features,
@@ -53,6 +58,11 @@ precompiled_header = rule(
     implementation = _precompiled_header,
     attrs = {
         "header": attr.label(allow_single_file = [".h"], mandatory = True),
+        "generated": attr.label_list(
+            allow_files = [".h"],
+            doc = "Headers that the build makes, each after those that it includes. They become part of the image " +
+                  "as if they stood at the end of `header`; who includes one finds its guard defined.",
+        ),
         "_cc_toolchain": attr.label(default = "@bazel_tools//tools/cpp:current_cc_toolchain"),
     },
     fragments = ["cpp"],
