@@ -19,7 +19,7 @@ sys.path[:0] = [str(HERE.parent / "python")]
 import support  # noqa: E402
 import graphs  # noqa: E402
 import grpc  # noqa: E402
-import identity_test  # noqa: E402
+import identities  # noqa: E402
 import numpy as np  # noqa: E402
 
 from kiln.v1 import buffer_service_pb2, kernel_service_pb2  # noqa: E402
@@ -64,7 +64,7 @@ def credentials(who, certificate=None):
 
 def measure(who, servers, options):
     plain, asks, tls, tls_asks = servers
-    token = identity_test.token()
+    token = identities.token()
     anonymous = Way("nobody", plain.address)
     encrypted = Way("TLS: nobody", tls, tls=credentials(who))
     ways = [
@@ -95,7 +95,7 @@ def main(arguments):
     parser.add_argument("--calls", type=int, default=10)
     options = parser.parse_args(arguments)
     # Its certificates, keys and file of tenants, and its server, which has all of them.
-    who = identity_test.Identity
+    who = identities.Identities
     who.setUpClass()
     try:
         encrypted = ["--tls_certificate=%s" % (who.folder / "server.pem"), "--tls_key=%s" % (who.folder / "server.key")]

@@ -20,6 +20,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "base/error.h"
@@ -98,6 +99,26 @@ TEST_F(CompileWorkersTest, AWorkerKnowsNoSecretsOfTheEnvironment) {
   ASSERT_EQ(setenv("KILN_SECRET", "x", 1), 0);
   Start();
   EXPECT_EQ(Compile("environment").status().message(), "none");
+}
+
+// Of processes that this one started, as /proc/PID/stat has it; -1: none lives.
+int NicenessOfChildren() {
+  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+    std::string line;
+    if (!std::getline(std::ifstream(entry.path() / "stat"), line)) continue;
+    // After the name, which may have any characters: state, parent, ..., and niceness as the 17th.
+    const std::vector<std::string> fields = absl::StrSplit(line.substr(line.rfind(')') + 2), ' ');
+    int parent = 0, nice = 0;
+    if (fields.size() < 17 || !absl::SimpleAtoi(fields[1], &parent) || !absl::SimpleAtoi(fields[16], &nice)) continue;
+    if (parent == getpid()) return nice;
+  }
+  return -1;
+}
+
+TEST_F(CompileWorkersTest, TheServersThreadsGoFirst) {
+  Start();
+  ASSERT_TRUE(Compile("good").ok());
+  EXPECT_GE(NicenessOfChildren(), 10);
 }
 
 TEST_F(CompileWorkersTest, ADeadlineIsAKill) {

@@ -1,21 +1,15 @@
-"""Who asks, by every way there is: tokens, files of them, JSON Web Tokens, certificates; over TLS, in both clients.
-
-The tokens are PyJWT's and the certificates openssl's, so that neither side checks its own reading of a standard.
-"""
+"""Who asks, by every way there is: tokens, files of them, JSON Web Tokens, certificates; over TLS, in both clients."""
 
 import asyncio
 import datetime
 import hashlib
 import http.server
-import json
 import os
 import pathlib
-import shutil
 import signal
 import ssl
 import subprocess
 import sys
-import tempfile
 import threading
 import unittest
 from unittest import mock
@@ -24,85 +18,17 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 import grpc
 import jwt
-from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
-from jwt import algorithms
+from cryptography.hazmat.primitives.asymmetric import ec
 
 import kiln
 import kiln.aio
 import support
+from identities import ISSUER, KEYS, Identities, openssl, public_keys, token
 from kiln.transport import wire
 from kiln.v1 import device_service_pb2
 
-ISSUER = "https://issuer.example"
-KEYS = {
-    "RS256": rsa.generate_private_key(public_exponent=65537, key_size=2048),
-    "ES256": ec.generate_private_key(ec.SECP256R1()),
-    "EdDSA": ed25519.Ed25519PrivateKey.generate(),
-}
 
-
-def openssl(*arguments):
-    subprocess.run(["openssl", *map(str, arguments)], check=True, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
-
-
-def public_keys(keys):
-    """A JSON Web Key Set."""
-    rows = []
-    for name, key in keys.items():
-        row = algorithms.get_default_algorithms()[name].to_jwk(key.public_key(), as_dict=True)
-        rows.append(dict(row, kid=name, use="sig"))
-    return json.dumps({"keys": rows})
-
-
-def token(name="ES256", key=None, headers=None, **claims):
-    now = datetime.datetime.now(datetime.timezone.utc)
-    said = {"iss": ISSUER, "aud": "kiln", "sub": "system:serviceaccount:team:trainer", "iat": now,
-            "exp": now + datetime.timedelta(minutes=10)}  # fmt: skip
-    said.update(claims)
-    said = {name: value for name, value in said.items() if value is not None}
-    return jwt.encode(said, KEYS[name] if key is None else key, name, headers=headers or {"kid": name})
-
-
-class Identity(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.folder = folder = pathlib.Path(tempfile.mkdtemp())
-        cls.addClassCleanup(shutil.rmtree, folder)
-        cls.certificate("ca", "/CN=ca", "CA:TRUE")
-        cls.certificate("server", "/CN=server", "CA:FALSE", "DNS:localhost,IP:127.0.0.1", signer="ca")
-        cls.certificate("member", "/CN=x", "CA:FALSE", "URI:spiffe://cluster/ns/team/sa/trainer", signer="ca")
-        cls.certificate("nobody", "/CN=x", "CA:FALSE", "URI:spiffe://cluster/ns/other", signer="ca")
-        cls.certificate("forger", "/CN=ca", "CA:TRUE")
-        cls.certificate("forged", "/CN=x", "CA:FALSE", "URI:spiffe://cluster/ns/team/sa/trainer", signer="forger")
-        (folder / "keys.json").write_text(public_keys(KEYS))
-        cls.tenants = folder / "tenants.txtpb"
-        cls.write_tenants("secret")
-        cls.server = support.Server("--tenants=%s" % cls.tenants, "--tls_certificate=%s" % (folder / "server.pem"),
-                                    "--tls_key=%s" % (folder / "server.key"), "--tls_client_ca=%s" % (folder / "ca.pem"))  # fmt: skip
-        cls.addClassCleanup(cls.server.stop)
-        cls.address = cls.server.address.replace("127.0.0.1", "localhost")
-
-    @classmethod
-    def certificate(cls, name, subject, constraint, names="", signer=None):
-        key, request, made = (cls.folder / (name + end) for end in (".key", ".csr", ".pem"))
-        openssl("req", "-newkey", "rsa:2048", "-nodes", "-subj", subject, "-keyout", key, "-out", request)
-        extensions = cls.folder / "extensions"
-        extensions.write_text("basicConstraints=%s\n" % constraint + ("subjectAltName=%s\n" % names if names else ""))
-        by = ["-signkey", key] if signer is None else ["-CA", cls.folder / (signer + ".pem"), "-CAkey",
-                                                       cls.folder / (signer + ".key"), "-CAcreateserial"]  # fmt: skip
-        openssl("x509", "-req", "-in", request, "-days", "2", "-extfile", extensions, "-out", made, *by)
-
-    @classmethod
-    def write_tenants(cls, *secrets):
-        tokens = "".join('token { sha256: "%s" } ' % hashlib.sha256(secret.encode()).hexdigest() for secret in secrets)
-        draft = cls.tenants.with_suffix(".new")
-        draft.write_text('''
-            issuer { name: "%s" audience: "kiln" jwks_file: "%s" leeway_seconds: 5 }
-            tenant { name: "team" %s certificate: "spiffe://cluster/ns/team/*"
-                     jwt { issuer: "%s" subject: "system:serviceaccount:team:*" } }
-        ''' % (ISSUER, cls.folder / "keys.json", tokens, ISSUER))
-        draft.rename(cls.tenants)
-
+class Identity(Identities):
     def connect(self, **options):
         options.setdefault("tls", str(self.folder / "ca.pem"))
         return kiln.connect(self.address, **options)
@@ -116,9 +42,6 @@ class Identity(unittest.TestCase):
             self.connect(**options).close()
         self.assertIn(part, str(caught.exception))
         self.assertEqual(caught.exception.code, "NOT_AUTHENTICATED")
-
-    def of(self, name):
-        return {"certificate": str(self.folder / (name + ".pem")), "key": str(self.folder / (name + ".key"))}
 
     def test_tokens(self):
         self.assertTrue(self.works(token="secret"))
