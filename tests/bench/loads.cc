@@ -2,13 +2,17 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "base/graph/graph_text.h"
+#include "server/identity/tenants.h"
 
 namespace kiln::bench {
 
@@ -32,13 +36,23 @@ std::string Folder::Write(const std::string& name, const std::string& text) cons
   return path;
 }
 
-std::string SinesText(int64_t elements) {
+std::string TokenOf(const std::string& name) { return "secret of " + name; }
+
+std::string TenantText(const std::string& name, const std::string& more) {
+  const server::Sha256 digest = server::Sha256Of(TokenOf(name));
+  const std::string hexadecimal = absl::BytesToHexString({reinterpret_cast<const char*>(digest.data()), digest.size()});
+  return absl::StrCat("tenant { name: \"", name, "\" token { sha256: \"", hexadecimal, "\" } ", more, " }\n");
+}
+
+std::string SinesText(const std::string& elements) {
   std::string text = absl::StrCat("0 CONST [] weakint ", elements, "\n1 PARAM [0] slot=0 dtype=float32\n");
   int last = 1;
   for (int i = 0; i < 100; ++i, ++last) absl::StrAppend(&text, last + 1, " SIN [", last, "]\n");
   return absl::StrCat(text, last + 1, " STORE [1, ", last, "]\n", last + 2, " AFTER [1, ", last + 1, "]\n", last + 3,
                       " TUPLE [", last + 2, "]\n");
 }
+
+v1::Graph SinesOf(int64_t elements) { return *ParseGraph(SinesText(absl::StrCat(elements))); }
 
 std::unique_ptr<load::Generator> MakeLoad(const std::string& address, const std::string& mix) {
   client::ClientOptions options;
@@ -50,6 +64,13 @@ std::unique_ptr<load::Generator> MakeLoad(const std::string& address, const std:
   if (!made.ok()) std::fprintf(stderr, "%s\n", made.status().ToString().c_str());
   KILN_CHECK(made.ok());
   return *std::move(made);
+}
+
+const load::ClassResult& ResultOf(const std::vector<load::ClassResult>& results, const std::string& name) {
+  const auto found =
+      std::find_if(results.begin(), results.end(), [&](const load::ClassResult& each) { return each.name == name; });
+  KILN_CHECK(found != results.end());
+  return *found;
 }
 
 }  // namespace kiln::bench

@@ -1,12 +1,13 @@
-// What benches of a loaded server have in common: files, a program that takes so long, and loads.
+// What benches of a shared server have in common: tenants with tokens, programs that take so long, and loads.
 #ifndef KILN_TESTS_BENCH_LOADS_H_
 #define KILN_TESTS_BENCH_LOADS_H_
 
-#include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "client/load/generator.h"
+#include "kiln/v1/graph.pb.h"
 
 namespace kiln::bench {
 
@@ -25,11 +26,19 @@ class Folder {
   std::string path_;
 };
 
-// A hundred sines of each of so many numbers, in place: some 50 ns for each on one core.
-std::string SinesText(int64_t elements);
+// A tenant of the server's file, whose token is "secret of NAME"; `more` is further fields.
+std::string TenantText(const std::string& name, const std::string& more);
+std::string TokenOf(const std::string& name);
+
+// A hundred sines of each of so many numbers, in place: some 50 ns for each on one core. With "{n}" in the place of the
+// number, a graph to be compiled.
+std::string SinesText(const std::string& elements);
+v1::Graph SinesOf(int64_t elements);
 
 // Ends the process where the mix is wrong or the server refuses it.
 std::unique_ptr<load::Generator> MakeLoad(const std::string& address, const std::string& mix);
+// The class of this name.
+const load::ClassResult& ResultOf(const std::vector<load::ClassResult>& results, const std::string& name);
 
 }  // namespace kiln::bench
 

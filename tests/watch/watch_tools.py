@@ -1,6 +1,6 @@
-"""`./dev watch-tools`: a kilnd watched by tools of others, and what they say of it beside what was done to it.
+"""`./dev watch-tools`: a kilnd watched and called by tools of others, and what they say beside what was done to it.
 
-Not part of ./dev test: it fetches what it needs (Debian's prometheus, two Go modules, a package of npm's). A tool that
+Not part of ./dev test: it fetches what it needs (Debian's prometheus, four Go modules, a package of npm's). A tool that
 cannot be had is a row "absent"; a row that fails makes the command fail.
 """
 
@@ -15,8 +15,9 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "python"
 
 import support  # finds the package
 import admin
+import callers
 import work
-from witnesses import BIN, OUT, PROBE, ROOT, Absent, OpenTelemetry, Prometheus, chrome_model, eventually, go_tool, installed
+from witnesses import BIN, OUT, PROBE, ROOT, Absent, OpenTelemetry, Prometheus, check_equal, chrome_model, eventually, go_tool, installed
 from work import ALL_CALLS, BYTES, EXECUTE, SPAN, TRACE
 
 PARTS = {"decode", "verify", "cache", "arguments", "turn", "upload", "queue", "device", "results", "encode"}
@@ -46,10 +47,6 @@ class Table:
         counts = {state: self.states.count(state) for state in ("ok", "absent", "FAILED")}
         print("%(ok)d ok, %(absent)d absent, %(FAILED)d failed" % counts)
         return 1 if counts["FAILED"] else 0
-
-
-def check_equal(found, wanted):
-    assert found == wanted, "%r, not %r" % (found, wanted)
 
 
 def promtool(table, page):
@@ -250,6 +247,7 @@ def main():
             server.stop()
             for tool in started:
                 tool.stop()
+    callers.rows(table)
     return table.end()
 
 

@@ -14,6 +14,8 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 OUT = ROOT / "out" / "watch"
 BIN = OUT / "bin"
 
+GRPCURL = "github.com/fullstorydev/grpcurl/cmd/grpcurl@v1.9.4"
+GHZ = "github.com/bojand/ghz/cmd/ghz@v0.93.0"
 PROBE = "github.com/grpc-ecosystem/grpc-health-probe@v0.4.63"
 BUILDER = "go.opentelemetry.io/collector/cmd/builder@v0.140.0"
 # What a collector consists of that takes OTLP and says what it took.
@@ -39,6 +41,10 @@ TRACE_MODEL = "@tracerbench/trace-model@8.0.0"
 
 class Absent(Exception):
     """A tool that cannot be had here."""
+
+
+def check_equal(found, wanted):
+    assert found == wanted, "%r, not %r" % (found, wanted)
 
 
 def free_port():
