@@ -4,17 +4,24 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "base/error.h"
 #include "server/logs/json_line.h"
 
 namespace kiln::server {
 namespace {
+
+// How long lines are gathered: waking a thread costs a call more than its line does.
+constexpr absl::Duration kGather = absl::Milliseconds(50);
+// Of most_bytes, what is too much to gather on.
+constexpr size_t kParts = 16;
 
 int OpenToAppend(const std::string& path) {
   return open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0600);
@@ -43,23 +50,44 @@ LineLog::~LineLog() {
     absl::MutexLock lock(&mutex_);
     stopping_ = true;
   }
+  bell_.Ring();
   thread_.join();
   close(file_);
 }
 
 void LineLog::Offer(std::string line) {
-  absl::MutexLock lock(&mutex_);
-  if (bytes_ + line.size() > most_bytes_) {
-    ++lost_;
-    return;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (bytes_ + line.size() > most_bytes_) {
+      ++lost_;
+      return;
+    }
+    const bool first = waiting_.empty();
+    const size_t before = bytes_, enough = most_bytes_ / kParts;
+    bytes_ += line.size();
+    waiting_ += line;
+    if (bytes_ >= enough && before < enough)
+      hurry_ = true;
+    else if (!first)
+      return;
   }
-  bytes_ += line.size();
-  waiting_.push_back(std::move(line));
+  bell_.Ring();
+}
+
+void LineLog::Hurry() {
+  {
+    absl::MutexLock lock(&mutex_);
+    hurry_ = true;
+  }
+  bell_.Ring();
 }
 
 void LineLog::Reopen() {
-  absl::MutexLock lock(&mutex_);
-  reopen_ = true;
+  {
+    absl::MutexLock lock(&mutex_);
+    reopen_ = true;
+  }
+  Hurry();
 }
 
 uint64_t LineLog::lost() const {
@@ -68,36 +96,53 @@ uint64_t LineLog::lost() const {
 }
 
 void LineLog::Flush() {
+  Hurry();
   absl::MutexLock lock(&mutex_);
   mutex_.Await(absl::Condition(this, &LineLog::IsDone));
 }
 
 void LineLog::Hold(bool hold) {
-  absl::MutexLock lock(&mutex_);
-  held_ = hold;
+  {
+    absl::MutexLock lock(&mutex_);
+    held_ = hold;
+  }
+  Hurry();
 }
 
-bool LineLog::Write(absl::string_view text) {
+size_t LineLog::Write(absl::string_view text) {
   // What a full disk cut off ends here.
   if (inside_ && write(file_, "\n", 1) == 1) inside_ = false;
-  while (!text.empty()) {
-    const ssize_t written = write(file_, text.data(), text.size());
+  size_t done = 0;
+  while (done < text.size()) {
+    const ssize_t written = write(file_, text.data() + done, text.size() - done);
     if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return false;
-    inside_ = text[static_cast<size_t>(written) - 1] != '\n';
-    text.remove_prefix(static_cast<size_t>(written));
+    if (written <= 0) break;
+    done += static_cast<size_t>(written);
+    inside_ = text[done - 1] != '\n';
   }
-  return true;
+  return done;
+}
+
+void LineLog::WaitForWork() {
+  const auto at_once = [this] {
+    absl::MutexLock lock(&mutex_);
+    return hurry_ || stopping_;
+  };
+  if (at_once()) return;
+  bell_.Wait(absl::InfiniteDuration());
+  if (!at_once()) bell_.Wait(kGather);
 }
 
 void LineLog::WriteUntilStopped() {
   for (;;) {
-    std::vector<std::string> lines;
+    WaitForWork();
+    std::string lines;
     bool reopen = false;
     uint64_t to_tell = 0;
     {
       absl::MutexLock lock(&mutex_);
-      mutex_.Await(absl::Condition(this, &LineLog::HasWork));
+      hurry_ = false;
+      if (held_ && !stopping_) continue;
       if (stopping_ && waiting_.empty()) return;
       reopen = std::exchange(reopen_, false);
       lines.swap(waiting_);
@@ -107,18 +152,16 @@ void LineLog::WriteUntilStopped() {
     if (reopen) {
       if (const int file = OpenToAppend(path_); file >= 0) close(std::exchange(file_, file));
     }
-    uint64_t lost = 0;
-    if (to_tell > 0 && !Write(JsonLine(absl::Now()).Add("event", "lines_lost").Add("lines", to_tell).Take()))
-      to_tell = 0;
-    size_t bytes = 0;
-    for (const std::string& line : lines) {
-      bytes += line.size();
-      if (!Write(line)) ++lost;
+    if (to_tell > 0) {
+      const std::string told = JsonLine(absl::Now()).Add("event", "lines_lost").Add("lines", to_tell).Take();
+      if (Write(told) < told.size()) to_tell = 0;
     }
+    const size_t done = Write(lines);
+    const auto lost = std::count(lines.begin() + static_cast<ptrdiff_t>(done), lines.end(), '\n');
     absl::MutexLock lock(&mutex_);
     writing_ = false;
-    bytes_ -= bytes;
-    lost_ += lost;
+    bytes_ -= lines.size();
+    lost_ += static_cast<uint64_t>(lost);
     told_ += to_tell;
   }
 }

@@ -1,7 +1,8 @@
 // A log that nobody waits for: lines go into a bounded queue, and one thread writes them.
 //
-// Whoever has a line never waits for the disk. If the queue is full the line is lost, counted, and the file is told how
-// many were lost there as soon as it can be. A line is written whole, by one write(), at the end of the file.
+// Whoever has a line never waits for the disk, nor wakes the thread for each one: it writes at most every 50 ms, unless
+// much waits. If the queue is full the line is lost, counted, and the file is told how many were lost there as soon as
+// it can be. What is written at once ends with a line's end.
 #ifndef KILN_SERVER_LOGS_LINE_LOG_H_
 #define KILN_SERVER_LOGS_LINE_LOG_H_
 
@@ -10,13 +11,13 @@
 #include <memory>
 #include <string>
 #include <thread>
-#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
+#include "base/clock.h"
 
 namespace kiln::server {
 
@@ -42,7 +43,7 @@ class LineLog {
   // before stays.
   void Reopen();
 
-  // Lines that are not in the file, and will not be: there was no room for them, or the disk had none.
+  // Lines that are not whole in the file, and will not be: there was no room for them, or the disk had none.
   uint64_t lost() const;
   // Waits until all offered before is written or lost. For tests and the end of a server.
   void Flush();
@@ -54,11 +55,11 @@ class LineLog {
   LineLog(std::string path, int file, size_t most_bytes);
 
   void WriteUntilStopped();
-  // Whether all of it is in the file.
-  bool Write(absl::string_view text);
-  bool HasWork() const ABSL_SHARED_LOCKS_REQUIRED(mutex_) {
-    return (!held_ && (!waiting_.empty() || reopen_)) || stopping_;
-  }
+  // Returns when something is to be done.
+  void WaitForWork();
+  // How much of it is in the file.
+  size_t Write(absl::string_view text);
+  void Hurry() ABSL_LOCKS_EXCLUDED(mutex_);
   bool IsDone() const ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return waiting_.empty() && !writing_ && !reopen_; }
 
   const std::string path_;
@@ -66,14 +67,16 @@ class LineLog {
   int file_;             // the thread's
   bool inside_ = false;  // the thread's: the last line has no end
   mutable absl::Mutex mutex_;
-  std::vector<std::string> waiting_ ABSL_GUARDED_BY(mutex_);
-  size_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::string waiting_ ABSL_GUARDED_BY(mutex_);
+  size_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;  // of what waits or is being written
   uint64_t lost_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t told_ ABSL_GUARDED_BY(mutex_) = 0;  // of these
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;
   bool reopen_ ABSL_GUARDED_BY(mutex_) = false;
+  bool hurry_ ABSL_GUARDED_BY(mutex_) = false;
   bool held_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  Bell bell_;  // of the thread
   std::thread thread_;
 };
 

@@ -13,6 +13,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "base/error.h"
 
 namespace kiln::server {
@@ -84,6 +85,22 @@ TEST_F(LineLogTest, AfterReopenTheNameIsAnotherFile) {
   (*log)->Flush();
   EXPECT_EQ(Text(moved), "old\nstill old\n");
   EXPECT_EQ(Text(path_), "new\n");
+}
+
+// Nobody flushes: a line is written when lines have been gathered for a while, and many of them before that.
+TEST_F(LineLogTest, LinesAreWrittenByThemselves) {
+  auto log = LineLog::Open(path_, "access_log", /*most_bytes=*/32 << 10);
+  ASSERT_TRUE(log.ok());
+  const auto wait_for = [&](size_t bytes) {
+    const absl::Time end = absl::Now() + absl::Minutes(1);
+    while (Text(path_).size() < bytes && absl::Now() < end) absl::SleepFor(absl::Milliseconds(1));
+    return Text(path_).size();
+  };
+  (*log)->Offer("one\n");
+  EXPECT_EQ(wait_for(4), 4u);
+  for (int i = 0; i < 3000; ++i) (*log)->Offer("0123456\n");
+  EXPECT_EQ(wait_for(4 + 3000 * 8), 4u + 3000 * 8);
+  EXPECT_EQ((*log)->lost(), 0u);
 }
 
 TEST_F(LineLogTest, AFileThatCannotBeWrittenIsNamed) {

@@ -168,6 +168,11 @@ class Target:
         assert listed, listed.error
         return sum(device.memory_in_use_bytes for device in listed.answer.devices)
 
+    def gives_back_to(self, before: int) -> bool:
+        """Whether the devices come to hold no more than that. They may come to less: an earlier row's last run may not
+        have ended when `before` was read."""
+        return support.eventually(lambda: self.device_memory() <= before)
+
     def _metadata(self, session: bytes, token: str = "") -> Any:
         who = token or self.token
         return ([(SESSION, session)] if session else []) + ([("authorization", "Bearer " + who)] if who else [])

@@ -31,7 +31,7 @@ def _load(target, name, data=None):
     for rpc in ("ListTensors", "Load"):
         error = refused(target.call("BufferService." + rpc, file=name), "BAD_ARGUMENT")
         assert str(target.folder) not in error.message, "it says where the folder lies: %s" % error
-    assert target.device_memory() == before
+    assert target.gives_back_to(before)
 
 
 @attack(local=True)

@@ -132,7 +132,7 @@ def views_of_views(target):
     assert got and len(got.answer) == 4096 - 100
     refused(target.read(handles[-1], 0, 4096 - 99), "OUT_OF_BOUNDS")
     assert target.free(*handles[1:])
-    assert target.device_memory() == before
+    assert target.gives_back_to(before)
 
 
 @attack
@@ -206,7 +206,7 @@ def sessions_that_are_closed(target):
         target.allocate(100_000, session=token)
     target.end(token)
     refused(target.call("BufferService.Allocate", bytes=64, session=token))
-    assert target.device_memory() == before
+    assert target.gives_back_to(before)
 
 
 @attack
@@ -299,7 +299,7 @@ def results_that_nobody_frees(target):
         ran = target.call("KernelService.Execute", request, session=token)
         assert ran, ran.error
     target.end(token)
-    assert target.device_memory() == before
+    assert target.gives_back_to(before)
 
 
 @attack

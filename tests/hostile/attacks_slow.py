@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import struct
 
-from attack import attack, support, within
+from attack import attack, within
 from attacks_wire import CONTINUATION, DATA, HEADERS, PING, PREFACE, SETTINGS, frame
 from kiln.v1 import buffer_service_pb2
 
@@ -109,7 +109,7 @@ def uploads_that_stop(target):
         _until_heard(connection)
         within(10, target.healthy)
     target.free(handle)
-    assert support.eventually(lambda: target.device_memory() == before)
+    assert target.gives_back_to(before)
 
 
 @attack
