@@ -44,12 +44,29 @@ std::string TenantText(const std::string& name, const std::string& more) {
   return absl::StrCat("tenant { name: \"", name, "\" token { sha256: \"", hexadecimal, "\" } ", more, " }\n");
 }
 
-std::string SinesText(const std::string& elements) {
-  std::string text = absl::StrCat("0 CONST [] weakint ", elements, "\n1 PARAM [0] slot=0 dtype=float32\n");
+namespace {
+
+// Returns the number of the last of a hundred sines.
+int WriteSines(const std::string& elements, std::string& text) {
+  text = absl::StrCat("0 CONST [] weakint ", elements, "\n1 PARAM [0] slot=0 dtype=float32\n");
   int last = 1;
   for (int i = 0; i < 100; ++i, ++last) absl::StrAppend(&text, last + 1, " SIN [", last, "]\n");
+  return last;
+}
+
+}  // namespace
+
+std::string SinesText(const std::string& elements) {
+  std::string text;
+  const int last = WriteSines(elements, text);
   return absl::StrCat(text, last + 1, " STORE [1, ", last, "]\n", last + 2, " AFTER [1, ", last + 1, "]\n", last + 3,
                       " TUPLE [", last + 2, "]\n");
+}
+
+std::string SumOfSinesText(const std::string& elements) {
+  std::string text;
+  const int last = WriteSines(elements, text);
+  return absl::StrCat(text, last + 1, " REDUCE [", last, "] ADD axes=(0)\n", last + 2, " TUPLE [", last + 1, "]\n");
 }
 
 v1::Graph SinesOf(int64_t elements) { return *ParseGraph(SinesText(absl::StrCat(elements))); }

@@ -34,6 +34,9 @@ std::string TokenOf(const std::string& name);
 // number, a graph to be compiled.
 std::string SinesText(const std::string& elements);
 v1::Graph SinesOf(int64_t elements);
+// Their sum, and nothing is written: for runs that a deadline may stop. One that is stopped leaves what it was writing
+// poisoned, so in place it would be the last that works.
+std::string SumOfSinesText(const std::string& elements);
 
 // Ends the process where the mix is wrong or the server refuses it.
 std::unique_ptr<load::Generator> MakeLoad(const std::string& address, const std::string& mix);

@@ -74,7 +74,7 @@ int Main(int argc, char** argv) {
     settings.deadline_ms = 60'000;  // a slow machine has no other figures to fail by
   }
   const Folder folder;
-  const std::string graph = folder.Write("run.uop", SinesText(absl::StrCat(settings.elements)));
+  const std::string graph = folder.Write("run.uop", SumOfSinesText(absl::StrCat(settings.elements)));
   BenchServer server(server::DefaultConfig());
 
   const auto saturating =
