@@ -229,7 +229,7 @@ struct Ratio {
 nlohmann::json Print(const Servers& servers) {
   const Watched& alone = *servers.front();
   nlohmann::json rows = nlohmann::json::array();
-  std::printf("%-26s %8s  %-22s %10s  %s\n", "", "p50 us", "beside nobody's", "calls / s", "beside nobody's");
+  std::printf("%-26s %8s  %-22s %10s  %s\n", "", "p50 us", "/ unwatched", "calls / s", "/ unwatched");
   for (const auto& server : servers) {
     const double p50 = Percentile(server->micros, 0.5), rate = Percentile(server->rates, 0.5);
     const Ratio micros(server->micros, alone.micros), rates(server->rates, alone.rates);
@@ -266,7 +266,7 @@ int Main(int argc, char** argv) {
   every.set_trace_sample_ratio(1);
   Servers servers;
   for (const auto& [name, config] :
-       {std::pair("nobody watches", Unwatched()), std::pair("nobody watches, again", Unwatched()),
+       {std::pair("unwatched", Unwatched()), std::pair("unwatched, again", Unwatched()),
         std::pair("watched", All(folder, "watched", sink.url())), std::pair("every call exported, too", every)}) {
     servers.push_back(std::make_unique<Watched>(name, config, settings.clients));
   }

@@ -1,6 +1,6 @@
 """Graphs made of messages, for tests that do not want the builder."""
 
-from kiln.v1 import dtype_pb2, graph_pb2
+from kiln.v1 import dtype_pb2, graph_pb2, kernel_service_pb2
 
 
 def elementwise(op, dtype="FLOAT32", shape=(4,), sources=2):
@@ -29,3 +29,14 @@ def update(shape=(4,)):
     graph.nodes.add(op=graph_pb2.AFTER, src=[x, total + 1])
     graph.nodes.add(op=graph_pb2.TUPLE, src=[total + 2])
     return graph
+
+
+def of_zeros(compiled):
+    """The request to execute a program of two vectors of four numbers, all zeros, with its result by value."""
+    request = kernel_service_pb2.ExecuteRequest(graph_hash=compiled.graph_hash, result_mode=kernel_service_pb2.RESULT_INLINE)
+    for slot in range(2):
+        tensor = request.arguments.add(slot=slot).tensor
+        tensor.dtype = compiled.signature.parameters[slot].dtype
+        tensor.shape.append(4)
+        tensor.data = bytes(16)
+    return request

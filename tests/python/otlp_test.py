@@ -42,13 +42,7 @@ class Caller:
         self.metadata = metadata
         compile_request = kernel_service_pb2.CompileRequest(graph=graphs.elementwise("ADD"))
         compiled = wire.stub(self.channel, "KernelService.Compile")(compile_request, metadata=metadata)
-        inline = kernel_service_pb2.RESULT_INLINE
-        self.request = kernel_service_pb2.ExecuteRequest(graph_hash=compiled.graph_hash, result_mode=inline)
-        for slot in range(2):
-            tensor = self.request.arguments.add(slot=slot).tensor
-            tensor.dtype = compiled.signature.parameters[slot].dtype
-            tensor.shape.append(4)
-            tensor.data = bytes(16)
+        self.request = graphs.of_zeros(compiled)
         self.stub = wire.stub(self.channel, "KernelService.Execute")
 
     def __call__(self, *metadata):

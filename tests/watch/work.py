@@ -27,13 +27,7 @@ class Caller:
         self.metadata = [("authorization", "Bearer " + name)]
         self.channel = grpc.insecure_channel(server.address)
         compiled = self.call("KernelService.Compile", kernel_service_pb2.CompileRequest(graph=graphs.elementwise("ADD")))
-        inline = kernel_service_pb2.RESULT_INLINE
-        self.request = kernel_service_pb2.ExecuteRequest(graph_hash=compiled.graph_hash, result_mode=inline)
-        for slot in range(2):
-            tensor = self.request.arguments.add(slot=slot).tensor
-            tensor.dtype = compiled.signature.parameters[slot].dtype
-            tensor.shape.append(4)
-            tensor.data = bytes(16)
+        self.request = graphs.of_zeros(compiled)
 
     def call(self, name, request, *metadata):
         return wire.stub(self.channel, name)(request, metadata=[*self.metadata, *metadata])
