@@ -94,8 +94,8 @@ class Program {
   // How long a run is expected to take: from the cost at first, then from the
   // runs so far; a second at least where a run may be much longer than others (Cost.varies).
   uint64_t estimate_ns() const { return estimate_.ns(); }
-  uint64_t expected_ns() const { return estimate_.expected_ns(); }  // without that second
   uint64_t least_estimate_ns() const { return estimate_.floor_ns(); }
+  const Estimate& estimate() const { return estimate_; }
   // Runs that ended well, but for those as a part of a sequence.
   uint64_t runs() const { return estimate_.runs(); }
   // Bytes of code, constants and tables, roughly: its weight in a cache.

@@ -56,9 +56,8 @@ void ProgramRun::Run() {
   const Clock::time_point ended = Clock::now();
   arena_charge_.Release();
 
-  if (status.ok()) {
-    program_->estimate_.Observe(static_cast<uint64_t>(std::chrono::nanoseconds(ended - started).count()));
-  }
+  const auto took_ns = static_cast<uint64_t>(std::chrono::nanoseconds(ended - started).count());
+  status.ok() ? program_->estimate_.Observe(took_ns) : program_->estimate_.ObserveStopped(took_ns);
   const double queue_seconds = Seconds(started - submitted_);
   const double device_seconds = times_.All(program_->device(), Seconds(ended - started));
   Owe(control_.account, Quota::kDeviceSeconds, device_seconds);

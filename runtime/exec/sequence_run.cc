@@ -110,7 +110,8 @@ void SequenceRun::Run() {
 
 void SequenceRun::Finish() {
   const std::unique_ptr<SequenceRun> self(this);
-  if (status_.ok()) sequence_->estimate().Observe(static_cast<uint64_t>(seconds_ * 1e9));
+  const auto took_ns = static_cast<uint64_t>(seconds_ * 1e9);
+  status_.ok() ? sequence_->estimate().Observe(took_ns) : sequence_->estimate().ObserveStopped(took_ns);
   const double queue_seconds = Seconds(started_ - submitted_);
   if (observer_ != nullptr) {
     observer_->OnRun({sequence_->device().name(), queue_seconds, own_seconds_, launches_, status_.code(),

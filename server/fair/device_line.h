@@ -56,7 +56,9 @@ struct Waiting {
   absl::FixedArray<Place, 1> places;
   size_t missing = 0;  // places that it has no turn at
   absl::Time began;
-  bool apart = true;  // all its devices are its tenant's own
+  bool found_idle = false;  // all its devices, when it came
+  bool guessed = false;     // nothing is refused by its estimate
+  bool apart = true;        // all its devices are its tenant's own
   bool aside = false;
   // In one list: first_, then running_.
   Waiting* previous = nullptr;

@@ -1,6 +1,7 @@
 #include "server/fair/fair_level.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace kiln::server {
 
@@ -24,7 +25,6 @@ void FairLevel::Put(Flow& flow) {
   if (flow.place_ == Flow::kNowhere) {
     ready_.push_back(&flow);
     flow.place_ = ready_.size() - 1;
-    ready_weight_ += flow.weight;
   }
   Settle(flow);
 }
@@ -38,8 +38,6 @@ void FairLevel::Take(Flow& flow) {
     Settle(*last);
   }
   flow.place_ = Flow::kNowhere;
-  // The sum of none is 0, however it was rounded.
-  ready_weight_ = ready_.empty() ? 0 : ready_weight_ - flow.weight;
 }
 
 void FairLevel::Wake(Flow& flow, bool anew) {
@@ -78,6 +76,20 @@ void FairLevel::Charge(Flow& flow, double cost) {
   Raise(flow.tag_);
   if (flow.place_ != Flow::kNowhere) Put(flow);
   CatchUp();
+}
+
+double FairLevel::Ahead(const Flow* flow, double weight, double credit, double own) const {
+  const double tag = flow == nullptr ? now_ : flow->waiting > 0 ? flow->tag_ : std::max(now_, flow->tag_);
+  const double key = tag - credit + own / weight;
+  double ahead = 0;
+  for (size_t i = 0; i < std::min(ready_.size(), kMostLooked); ++i) {
+    const Flow& other = *ready_[i];
+    if (&other == flow || other.key_ > key || other.waiting_ns == 0) continue;
+    const double all = static_cast<double>(other.waiting_ns), each = all / static_cast<double>(other.waiting);
+    // One, and more for as long as those before them leave it first.
+    ahead += std::min(all, each * (1 + std::floor((key - other.key_) * other.weight / each)));
+  }
+  return ahead;
 }
 
 }  // namespace kiln::server

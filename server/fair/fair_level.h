@@ -24,6 +24,9 @@ class FairLevel {
     double weight = 1;  // above 0
     // In virtual time: so much earlier than its tag says it is served.
     double credit = 0;
+    // Its owner's, for Ahead: how much it asks for, one after the other, and what that is thought to cost.
+    size_t waiting = 0;
+    uint64_t waiting_ns = 0;
 
    private:
     friend class FairLevel;
@@ -60,10 +63,13 @@ class FairLevel {
   // It does not ask until it wakes again: so that its weight or credit can be changed.
   void Take(Flow& flow);
 
+  // What others ask for now and are served, by what it is thought to cost, before the flow is that has `own` of its own
+  // before it; null: a new one. Of many that ask, only kMostLooked are looked at, those that are next among them: what
+  // comes of it is then too little.
+  static constexpr size_t kMostLooked = 128;
+  double Ahead(const Flow* flow, double weight, double credit, double own) const;
+
   bool idle() const { return ready_.empty() && served_ == 0; }
-  size_t ready() const { return ready_.size(); }
-  // Of those that ask.
-  double ready_weight() const { return ready_weight_; }
 
  private:
   // A heap of those that ask, by key; each knows its place.
@@ -83,7 +89,6 @@ class FairLevel {
   std::vector<Flow*> ready_;
   double now_ = 0;   // v
   double last_ = 0;  // the greatest tag
-  double ready_weight_ = 0;
   size_t served_ = 0;
   uint64_t orders_ = 0;
 };

@@ -13,7 +13,6 @@ class FairQueue::Session : public FairLevel::Flow {
   uint64_t number = 0;
   Entry* first = nullptr;
   Entry* last = nullptr;
-  uint64_t waiting_ns = 0;
   int closed = 0;  // by so many
 };
 
@@ -21,8 +20,6 @@ struct FairQueue::Tenant : FairLevel::Flow {
   uint64_t number = 0;
   FairLevel level;
   absl::flat_hash_map<uint64_t, std::unique_ptr<Session>> sessions;
-  size_t waiting = 0;
-  uint64_t waiting_ns = 0;
   int closed = 0;  // its sessions, added up
   int aside = 0;   // entries of it that are set aside
   size_t most_sessions = kKept;
@@ -31,6 +28,10 @@ struct FairQueue::Tenant : FairLevel::Flow {
 FairQueue::FairQueue(const Options& options) : options_(options) {}
 FairQueue::~FairQueue() = default;
 
+double FairQueue::CreditOf(const FairOwner& owner) const {
+  return owner.interactive ? static_cast<double>(options_.credit_ns) / std::max(owner.weight, 1u) : 0;
+}
+
 FairQueue::Session& FairQueue::SessionOf(const FairOwner& owner) {
   std::unique_ptr<Tenant>& tenant = tenants_[owner.tenant];
   if (tenant == nullptr) {
@@ -38,7 +39,7 @@ FairQueue::Session& FairQueue::SessionOf(const FairOwner& owner) {
     tenant->number = owner.tenant;
   }
   const double weight = std::max(owner.weight, 1u);
-  const double credit = owner.interactive ? static_cast<double>(options_.credit_ns) / weight : 0;
+  const double credit = CreditOf(owner);
   if (tenant->weight != weight || tenant->credit != credit) {
     level_.Take(*tenant);  // Update has it asked anew
     tenant->weight = weight;
@@ -90,6 +91,7 @@ void FairQueue::Push(Entry& entry, const FairOwner& owner, uint64_t estimate_ns,
   entry.previous_ = session.last;
   (session.last == nullptr ? session.first : session.last->next_) = &entry;
   session.last = &entry;
+  ++session.waiting;
   session.waiting_ns += entry.known_ns_;
   session.tenant->waiting_ns += entry.known_ns_;
   ++session.tenant->waiting;
@@ -102,6 +104,7 @@ void FairQueue::Unlink(Entry& entry) {
   Session& session = *entry.session_;
   (entry.previous_ == nullptr ? session.first : entry.previous_->next_) = entry.next_;
   (entry.next_ == nullptr ? session.last : entry.next_->previous_) = entry.previous_;
+  --session.waiting;
   session.waiting_ns -= entry.known_ns_;
   session.tenant->waiting_ns -= entry.known_ns_;
   --session.tenant->waiting;
@@ -225,7 +228,9 @@ void FairQueue::End(Entry& entry, uint64_t measured_ns) {
 
 FairQueue::Session* FairQueue::Remove(Entry& entry) {
   Session& session = *entry.session_;
-  if (entry.served_) {
+  if (entry.served_ && !entry.joint_) {
+    Settle(entry, 0);
+  } else if (entry.served_) {
     const double less = -static_cast<double>(entry.charged_ns_);
     session.tenant->level.End(session, less);
     level_.End(*session.tenant, less);
@@ -249,19 +254,18 @@ void FairQueue::Charge(const FairOwner& owner, uint64_t measured_ns) {
 
 uint64_t FairQueue::PredictedWait(const FairOwner& owner, uint64_t worked_ns) const {
   const auto found = tenants_.find(owner.tenant);
-  const double weight = std::max(owner.weight, 1u);
-  double own_ns = 0, weights = level_.ready_weight() + weight;
-  if (found != tenants_.end()) {
-    const Tenant& tenant = *found->second;
-    if (tenant.waiting > 0) weights = std::max(weight, level_.ready_weight());
-    const auto session = tenant.sessions.find(owner.session);
-    const uint64_t session_ns = session == tenant.sessions.end() ? 0 : session->second->waiting_ns;
-    // Of its own session what is before it, and as much of each other that asks.
-    own_ns = static_cast<double>(std::min(tenant.waiting_ns, session_ns * std::max<uint64_t>(tenant.level.ready(), 1)));
+  const Tenant* const tenant = found == tenants_.end() ? nullptr : found->second.get();
+  double own_ns = 0;
+  if (tenant != nullptr) {
+    const auto session = tenant->sessions.find(owner.session);
+    const Session* const its = session == tenant->sessions.end() ? nullptr : session->second.get();
+    own_ns = its == nullptr ? 0 : static_cast<double>(its->waiting_ns);
+    own_ns += tenant->level.Ahead(its, /*weight=*/1, /*credit=*/0, own_ns);
   }
-  const double shared_ns = own_ns * weights / weight;
+  const double weight = std::max(owner.weight, 1u);
+  const double before_ns = own_ns + level_.Ahead(tenant, weight, CreditOf(owner), own_ns);
   return in_flight_known_ns_ - std::min(in_flight_known_ns_, worked_ns) +
-         static_cast<uint64_t>(std::min(shared_ns, static_cast<double>(waiting_ns_)));
+         static_cast<uint64_t>(std::min(before_ns, static_cast<double>(waiting_ns_)));
 }
 
 size_t FairQueue::waiting(uint64_t tenant) const {

@@ -114,13 +114,14 @@ class FairQueue {
   void SetAside(Entry& entry);
   // One that was served, and begun, has ended. After it the entry is its owner's alone.
   void End(Entry& entry, uint64_t measured_ns);
-  // One that was not served, or not begun, is not wanted any more. Its session is closed until
+  // One that was not served, or that the device has done nothing of, is not wanted any more. Its session is closed until
   // Open, so that nothing that was behind it comes before its owner knows.
   Session* Remove(Entry& entry);
   // What was not waited for has taken so much of the device.
   void Charge(const FairOwner& owner, uint64_t measured_ns);
 
-  // How long what `owner` pushes now would wait, by what is there and the estimates that are no guesses.
+  // How long what `owner` pushes now would wait, by what is there and the estimates that are no guesses. What comes
+  // after it may still be served before it, if its owner has had less.
   // `worked_ns`: for how long what is in flight has been worked on, since the last of it ended or the first began.
   uint64_t PredictedWait(const FairOwner& owner, uint64_t worked_ns = 0) const;
   // Until all that is there now has been done, by the same.
@@ -137,6 +138,7 @@ class FairQueue {
  private:
   struct Tenant;
 
+  double CreditOf(const FairOwner& owner) const;
   Session& SessionOf(const FairOwner& owner);
   void Unlink(Entry& entry);
   // It is with the device no more, and has cost so much.

@@ -317,9 +317,9 @@ TEST(FairQueue, PredictsTheWaitFromWhatIsThere) {
   queue.Open(served.session);
   queue.Push(two, a, 500);
   queue.Push(three, b, 9000);
-  EXPECT_EQ(queue.PredictedWait(a), 1000u + 4 * 500);
+  EXPECT_EQ(queue.PredictedWait(a), 1000u + 500 + 9000) << "its own is behind the other's, which had nothing yet";
   EXPECT_EQ(queue.PredictedWait(b), 1000u + 9500);  // no more than all there is
-  EXPECT_EQ(queue.PredictedWait({.tenant = 3, .session = 1}), 1000u);
+  EXPECT_EQ(queue.PredictedWait({.tenant = 3, .session = 1}), 1000u + 9000) << "as much in its right, and later";
   // What is with the device has been worked on for a while, and perhaps for longer than was thought.
   EXPECT_EQ(queue.PredictedWait(b, 400), 600u + 9500);
   EXPECT_EQ(queue.PredictedWait(b, 5000), 9500u);

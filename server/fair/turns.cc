@@ -41,14 +41,6 @@ absl::Status TooMuchWaiting(size_t most) {
                                         "before asking for more"));
 }
 
-absl::Status TooLate(uint64_t wait_ns, uint64_t run_ns, absl::Duration left) {
-  return MakeError(v1::DEADLINE_PASSED, absl::StrCat("the deadline is in ", absl::FormatDuration(left),
-                                                     ", and by what waits before it this "
-                                                     "would begin in about ",
-                                                     wait_ns / 1000, " us and take ", run_ns / 1000,
-                                                     " us; ask with a later deadline, or when less is waiting"));
-}
-
 void Add(DeviceLine* line, absl::InlinedVector<DeviceLine*, 2>& lines) {
   if (std::find(lines.begin(), lines.end(), line) == lines.end()) lines.push_back(line);
 }
@@ -102,22 +94,14 @@ DeviceLine& Turns::LineOf(const runtime::hal::Device* device) const {
 absl::Status Turns::Enqueue(Waiting& waiting) {
   const TurnRequest& request = waiting.request;
   const FairOwner owner = OwnerOf(request.control);
-  const bool hurries = request.control.deadline != absl::InfiniteFuture();
   const absl::Time now = SteadyNow();
-  uint64_t wait_ns = 0;
-  for (Waiting::Place& place : waiting.places) {
+  for (const Waiting::Place& place : waiting.places) {
     if (place.line->queue.waiting(owner.tenant) >= options_.most_waiting) return TooMuchWaiting(options_.most_waiting);
-    if (hurries) wait_ns = std::max(wait_ns, place.line->PredictedWait(owner, now));
   }
-  // Who need not wait is let try: an estimate may be wrong.
-  if (wait_ns > 0) {
-    const absl::Duration left = request.control.deadline - now;
-    const uint64_t run_ns = request.guessed ? 0 : request.estimate_ns;
-    if (absl::Nanoseconds(wait_ns) + absl::Nanoseconds(run_ns) > left) return TooLate(wait_ns, run_ns, left);
-  }
+  KILN_RETURN_IF_ERROR(Admit(waiting, now));
   for (Waiting::Place& place : waiting.places) {
     place.line->queue.Push(place.entry, owner, request.estimate_ns, /*joint=*/waiting.places.size() > 1,
-                           {request.guessed, request.may_be_long});
+                           {waiting.guessed, request.may_be_long});
     place.line->shares.Begin(NumberOf(TenantOf(request.control.account)), std::max(owner.weight, 1u),
                              absl::ToUnixNanos(now));
   }
@@ -159,7 +143,15 @@ void Turns::Leave(Waiting& waiting, Waiting*& first) {
   if (waiting.next != nullptr) waiting.next->previous = waiting.previous;
 }
 
-Waiting* Turns::Next(DeviceLine& line) {
+void Turns::Withdraw(Waiting& waiting, absl::Time now) {
+  Leave(waiting, first_);
+  for (Waiting::Place& place : waiting.places) {
+    place.session = place.line->queue.Remove(place.entry);
+    place.line->shares.End(NumberOf(TenantOf(waiting.request.control.account)), 0, absl::ToUnixNanos(now));
+  }
+}
+
+Waiting* Turns::Next(DeviceLine& line, absl::Status& too_late) {
   for (;;) {
     const FairQueue::Served served = line.queue.Pop();
     if (served.entry == nullptr) return nullptr;
@@ -168,12 +160,18 @@ Waiting* Turns::Next(DeviceLine& line) {
     place.served = true;
     Waiting& waiting = *place.waiting;
     if (--waiting.missing != 0) continue;
+    const absl::Time now = SteadyNow();
+    if (too_late = StillInTime(waiting, now, line.queue.waiting() > 0); !too_late.ok()) {
+      Withdraw(waiting, now);
+      return &waiting;
+    }
     if (waiting.places.size() > 1) {
       for (Waiting::Place& each : waiting.places) each.line->queue.Begin(each.entry);
     }
     Leave(waiting, first_);
     Join(waiting, running_);
-    waiting.began = SteadyNow();
+    waiting.began = now;
+    if (waiting.request.trials != nullptr) waiting.request.trials->Began(now);
     for (Waiting::Place& each : waiting.places) {
       if (each.line->queue.in_flight() == 1) each.line->worked_since = waiting.began;
     }
@@ -198,7 +196,8 @@ void Turns::Pump(Lines lines) {
       bell_.Ring();
       break;
     }
-    Waiting* const waiting = Next(*lines.back());
+    absl::Status too_late;
+    Waiting* const waiting = Next(*lines.back(), too_late);
     if (waiting == nullptr) {
       lines.pop_back();
       continue;
@@ -208,7 +207,12 @@ void Turns::Pump(Lines lines) {
     for (const Waiting::Place& place : waiting->places) closed.emplace_back(place.line, place.session);
     mutex_.Unlock();
     TurnCallback go = std::move(waiting->go);
-    go(Turn(waiting));  // may have ended, and be gone
+    if (too_late.ok()) {
+      go(Turn(waiting));  // may have ended, and be gone
+    } else {
+      delete waiting;
+      go(std::move(too_late));
+    }
     go = nullptr;
     mutex_.Lock();
     for (const auto& [line, session] : closed) {
@@ -268,15 +272,11 @@ void Turns::Sweep() {
       next = waiting->next;
       const runtime::hal::LaunchControl& control = waiting->request.control;
       const bool cancelled = control.cancelled != nullptr && control.cancelled->load(std::memory_order_relaxed);
-      if (!cancelled && now < control.deadline) continue;
-      absl::Status wanted = control.Check();
-      if (wanted.ok()) continue;  // the clock was set back
-      Leave(*waiting, first_);
-      for (Waiting::Place& place : waiting->places) {
-        place.session = place.line->queue.Remove(place.entry);
-        place.line->shares.End(NumberOf(TenantOf(control.account)), 0, absl::ToUnixNanos(now));
-        Add(place.line, lines);
-      }
+      absl::Status wanted = cancelled || now >= control.deadline ? control.Check()
+                                                                 : StillInTime(*waiting, now, /*others_wait=*/false);
+      if (wanted.ok()) continue;
+      Withdraw(*waiting, now);
+      for (const Waiting::Place& place : waiting->places) Add(place.line, lines);
       gone.emplace_back(waiting, std::move(wanted));
     }
   }

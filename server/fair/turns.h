@@ -35,6 +35,7 @@
 #include "runtime/hal/device.h"
 #include "runtime/hal/module.h"
 #include "server/fair/fair_queue.h"
+#include "server/fair/lateness.h"
 
 namespace kiln::server {
 
@@ -68,7 +69,7 @@ class Turn {
 
 // The turn; or why there will be none: CANCELLED or DEADLINE_PASSED as of LaunchControl::Check,
 // soon after that is so; DEADLINE_PASSED at once if what is there will take longer, as far as is
-// known; OUT_OF_MEMORY with the limit "entries waiting for a device" if the tenant has too much there. Must not block.
+// known, or as soon as that is so (lateness.h); OUT_OF_MEMORY with the limit "entries waiting for a device" if the tenant has too much there. Must not block.
 using TurnCallback = absl::AnyInvocable<void(absl::StatusOr<Turn>)>;
 
 // What one wants.
@@ -80,6 +81,10 @@ struct TurnRequest {
   bool guessed = false;
   // It may take far longer than that: it is with its device alone.
   bool may_be_long = false;
+  // How far its like have been from the estimate.
+  uint64_t spread_ns = 0;
+  // When its like began; lives until the turn has ended. Null: it is never let try against its estimate.
+  Trials* trials = nullptr;
   // For people: the hash of the program's graph, or of a recording its own; all zeros: it is neither.
   Digest program = {};
 };
@@ -142,8 +147,15 @@ class Turns {
   absl::Status Enqueue(Waiting& waiting) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Calls whoever's turn it is at these, and at what that opens.
   void Pump(Lines lines);
-  // Serves the next of a line; null if it is nobody's turn.
-  Waiting* Next(DeviceLine& line) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Why one that comes cannot be done by its deadline; OK if it can.
+  absl::Status Admit(Waiting& waiting, absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The same of one that has come, if it began now; `others_wait`: who could begin instead.
+  absl::Status StillInTime(Waiting& waiting, absl::Time now, bool others_wait) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Serves the next of a line; null if it is nobody's turn. It has its turn, or is too late: then `too_late` says so,
+  // and it is in no list any more.
+  Waiting* Next(DeviceLine& line, absl::Status& too_late) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // It is to be served no more.
+  void Withdraw(Waiting& waiting, absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void End(Waiting* waiting, uint64_t measured_ns);
   // Into and out of one of the two lists.
   void Join(Waiting& waiting, Waiting*& first) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

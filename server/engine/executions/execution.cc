@@ -88,9 +88,11 @@ void Execution::TakeTurn() {
   TurnRequest asked{control_, {}};
   if (const auto& single = program().single(); single != nullptr) {
     asked.devices = {&single->device()};
-    asked.estimate_ns = single->expected_ns();
-    asked.guessed = single->runs() == 0;
-    asked.may_be_long = single->least_estimate_ns() > asked.estimate_ns;
+    const runtime::Estimate& estimate = single->estimate();
+    asked.estimate_ns = estimate.expected_ns();
+    asked.spread_ns = estimate.spread_ns();
+    asked.guessed = estimate.guessed();
+    asked.may_be_long = estimate.floor_ns() > asked.estimate_ns;
   } else {
     const std::vector<runtime::hal::Device*> devices = program().DistinctDevices();
     asked.devices.assign(devices.begin(), devices.end());
@@ -98,6 +100,7 @@ void Execution::TakeTurn() {
     asked.guessed = true;
   }
   asked.estimate_ns += TransferNs(UploadBytes());
+  asked.trials = &result_.program->trials;
   asked.program = result_.program->graph_hash;
   turns_->Take(std::move(asked), [this](absl::StatusOr<Turn> turn) { OnTurn(std::move(turn)); });
 }

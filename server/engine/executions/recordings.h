@@ -19,6 +19,7 @@
 #include "runtime/cache/program_cache.h"
 #include "runtime/exec/sequence.h"
 #include "server/engine/programs/program_store.h"
+#include "server/fair/lateness.h"
 
 namespace kiln::server {
 
@@ -29,6 +30,7 @@ struct Recording {
   // Its programs, with what is paid for them, and what is paid for all else.
   std::vector<ProgramStore::Program> programs;
   Charge charge;
+  mutable Trials trials;  // of its replays, by their deadlines
 };
 
 // What a request to record is about: its programs, found, in the request's order.

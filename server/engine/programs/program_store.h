@@ -42,6 +42,7 @@
 #include "server/engine/programs/presented.h"
 #include "server/engine/programs/program_disk.h"
 #include "server/engine/programs/tuning_queue.h"
+#include "server/fair/lateness.h"
 
 namespace kiln::server {
 
@@ -99,6 +100,7 @@ struct StoredProgram {
   std::atomic<uint64_t> runs{0};
   std::atomic<uint64_t> device_ns{0};
   std::atomic<int64_t> last_run_ns{0};
+  Trials trials;  // by their deadlines
   // One that took so long; in nanoseconds.
   uint64_t CountRun(double micros, absl::Time submitted) {
     const auto ns = static_cast<uint64_t>(micros * 1e3);
