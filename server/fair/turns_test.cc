@@ -2,7 +2,6 @@
 
 #include <atomic>
 #include <cstdio>
-#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
@@ -10,82 +9,17 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
-#include "base/check.h"
 #include "base/error.h"
 #include "gtest/gtest.h"
-#include "runtime/drivers/host/host_queue.h"
 #include "server/fair/lane.h"
+#include "server/fair/turns_fixture.h"
 
 namespace kiln::server {
 namespace {
 
 using runtime::hal::LaunchControl;
-
-// A device that has a name and a queue, and is asked for nothing else.
-class QueueOnly final : public runtime::hal::Device {
- public:
-  explicit QueueOnly(int number) : name_(absl::StrCat("CPU:", number)) { target_.set_kind(v1::Target::CPU); }
-  absl::string_view name() const override { return name_; }
-  absl::string_view description() const override { return "a queue"; }
-  const v1::Target& target() const override { return target_; }
-  runtime::hal::Allocator& allocator() override {
-    KILN_CHECK(false);
-    return *static_cast<runtime::hal::Allocator*>(nullptr);
-  }
-  runtime::hal::Queue& queue() override { return queue_; }
-  absl::StatusOr<void*> Scratch(uint64_t, const Account*) override { return absl::UnimplementedError(""); }
-  absl::StatusOr<std::unique_ptr<runtime::hal::Module>> LoadModule(const v1::Executable&) override {
-    return absl::UnimplementedError("");
-  }
-  runtime::hal::DeviceStats stats() const override { return {}; }
-
- private:
-  const std::string name_;
-  v1::Target target_;
-  runtime::host::HostQueue queue_{this, 10'000};
-};
-
-class TurnsTest : public testing::Test {
- protected:
-  TurnsTest() {
-    for (int i = 0; i < 2; ++i) devices_.push_back(std::make_unique<QueueOnly>(i));
-    turns_ = std::make_unique<Turns>(Turns::Options{.cpu_budget_ns = 0, .most_waiting = 4}, devices_);
-  }
-
-  TurnRequest At(uint64_t flow, uint64_t estimate_ns = 1000, std::vector<int> devices = {0}) {
-    TurnRequest request;
-    request.control.flow = flow;
-    for (const int device : devices) request.devices.push_back(devices_[device].get());
-    request.estimate_ns = estimate_ns;
-    return request;
-  }
-
-  // Notes who was called, and keeps its turn.
-  TurnCallback Keep(const std::string& name) {
-    return [this, name](absl::StatusOr<Turn> turn) {
-      called_.push_back(turn.ok() ? name
-                                  : absl::StrCat(name, " not: ", absl::StatusCodeToString(turn.status().code())));
-      last_ = turn.status();
-      if (turn.ok()) had_.emplace_back(name, *std::move(turn));
-    };
-  }
-  // The oldest turn ends.
-  void EndOne(uint64_t ns = 1000) {
-    auto [name, turn] = std::move(had_.front());
-    had_.pop_front();
-    turn.End(ns);
-  }
-
-  using Names = std::vector<std::string>;
-  std::vector<std::unique_ptr<runtime::hal::Device>> devices_;
-  std::unique_ptr<Turns> turns_;
-  Names called_;
-  absl::Status last_;
-  std::deque<std::pair<std::string, Turn>> had_;
-};
 
 TEST_F(TurnsTest, WhoIsAloneIsCalledAtOnce) {
   turns_->Take(At(1), Keep("a"));
@@ -184,25 +118,6 @@ TEST_F(TurnsTest, WhoIsNotWantedAnyMoreIsToldWhileItWaits) {
   EXPECT_EQ(second.code(), absl::StatusCode::kDeadlineExceeded);
   EXPECT_EQ(turns_->waiting(*devices_[0]), 0u);
   EXPECT_EQ(called_, Names{"a"});
-  EndOne();
-}
-
-TEST_F(TurnsTest, ADeadlineThatCannotBeMetIsRefusedAtOnce) {
-  TurnRequest request = At(1, 60'000'000'000);
-  request.control.deadline = absl::Now() + absl::Seconds(30);
-  turns_->Take(std::move(request), Keep("alone"));  // an estimate may be wrong
-  request = At(2, 1000);
-  request.control.deadline = absl::Now() + absl::Seconds(30);
-  EXPECT_GT(turns_->PredictedWait(request), 59);
-  turns_->Take(std::move(request), Keep("late"));
-  EXPECT_EQ(called_, (Names{"alone", "late not: DEADLINE_EXCEEDED"}));
-  EXPECT_EQ(DetailOf(last_)->code(), v1::DEADLINE_PASSED);
-  EXPECT_NE(last_.message().find("would begin in about 59"), std::string::npos) << last_;  // seconds, and some less
-  request = At(2, 1000);
-  request.control.deadline = absl::Now() + absl::Seconds(3000);
-  turns_->Take(std::move(request), Keep("soon"));
-  EndOne();
-  EXPECT_EQ(called_.back(), "soon");
   EndOne();
 }
 

@@ -11,14 +11,20 @@
 #include <ctime>
 #include <memory>
 #include <string>
+#include <thread>
+#include <type_traits>
 #include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "base/check.h"
 #include "client/load/plot.h"
 #include "client/load/report.h"
 #include "server/config.h"
+#include "server/engine/engine.h"
+#include "server/metrics/metrics.h"
+#include "server/rpc_server.h"
 #include "tests/bench/bench_server.h"
 #include "tests/bench/loads.h"
 
@@ -55,6 +61,53 @@ uint64_t Refused(const load::ClassResult& result) {
   return count;
 }
 
+// Runs that their deadline stopped: what they took of the device was in vain.
+uint64_t Stopped(const server::Metrics& metrics) {
+  return metrics.deadline_missed.Sum(NumberOf(server::Place::kDevice));
+}
+
+// What a call took the server that it refused for its deadline.
+struct Refusals {
+  uint64_t count = 0, within_50us = 0, nanos = 0;
+};
+Refusals CountRefusals(const server::Metrics& metrics) {
+  using Calls = decltype(metrics.calls);
+  Refusals refusals;
+  for (size_t method = 0; method < server::LabelOf<server::Method>::kMost; ++method) {
+    const size_t series = server::Series<server::Method, server::GrpcStatus>::Of(
+        server::Method{method}, server::GrpcStatus::kDeadlineExceeded);
+    refusals.nanos += metrics.calls.SumNanos(series);
+    for (size_t bucket = 0; bucket < std::decay_t<Calls>::kBuckets; ++bucket) {
+      const uint64_t count = metrics.calls.Count(series, bucket);
+      refusals.count += count;
+      if (bucket < std::size(server::kCallBounds) && server::kCallBounds[bucket] <= 50'000)
+        refusals.within_50us += count;
+    }
+  }
+  return refusals;
+}
+
+// One at a time, by itself, while always some wait that have all the time they like.
+void PrintOneRefusal(BenchServer& server, load::Generator& saturating, const std::string& graph, double seconds) {
+  // Its first second is for the others to fill the queue.
+  std::thread others([&] { Run(saturating, 100'000, 1, seconds + 1, /*warm_up=*/0); });
+  const auto refused = MakeLoad(server.address(), absl::StrCat("class run rate=100 deadline=10ms graph=", graph));
+  const server::Metrics& metrics = server.server().engine().metrics();
+  const auto pause = absl::Seconds(std::min(1.0, seconds));
+  absl::SleepFor(pause);
+  const Refusals before = CountRefusals(metrics);
+  const load::ClassResult run = Run(*refused, 100, 1, seconds, /*warm_up=*/0).classes.at(0);
+  const Refusals after = CountRefusals(metrics);
+  others.join();
+  const double count = static_cast<double>(std::max<uint64_t>(1, after.count - before.count));
+  std::printf(
+      "\none refusal at a time, beside a full queue: %.0f µs of the server's on average, %.0f %% within 50 µs; its "
+      "client waits %.0f µs at p50; %.0f of %llu were refused\n",
+      static_cast<double>(after.nanos - before.nanos) / 1e3 / count,
+      100 * static_cast<double>(after.within_50us - before.within_50us) / count,
+      static_cast<double>(run.failed.Quantile(0.5)) / 1e3, count, static_cast<unsigned long long>(run.due));
+}
+
 double ProcessSeconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
 
 int Main(int argc, char** argv) {
@@ -86,16 +139,18 @@ int Main(int argc, char** argv) {
               settings.deadline_ms);
   std::printf(
       "| load | offered/s | goodput/s | of the best | p50 ms | p99 ms | refused/s | refusal p50 µs | p99 µs | late, "
-      "lost "
-      "or held back/s | CPU µs a request |\n|---|---|---|---|---|---|---|---|---|---|---|\n");
+      "lost or held back/s | begun in vain/s | CPU µs a request |\n|---|---|---|---|---|---|---|---|---|---|---|---|\n");
   // So many may be under way that only the server, or its deadline, ends a request.
   const auto generator =
       MakeLoad(server.address(), absl::StrCat("tenant many connections=8\nclass run rate=", can,
                                               " outstanding=4096 deadline=", settings.deadline_ms, "ms graph=", graph));
+  const server::Metrics& metrics = server.server().engine().metrics();
   std::vector<load::StepResult> results;
   double best = 0;
   for (const double times : settings.times) {
     const double cpu = ProcessSeconds();
+    const uint64_t stopped = Stopped(metrics);
+    const auto begin = std::chrono::steady_clock::now();
     results.push_back(Run(*generator, times * can, times, settings.seconds, std::min(1.0, settings.seconds)));
     const load::StepResult& result = results.back();
     const load::ClassResult& run = result.classes.at(0);
@@ -104,14 +159,16 @@ int Main(int argc, char** argv) {
     const auto rate = [&](uint64_t count) { return static_cast<double>(count) / run.seconds; };
     const auto ms = [](uint64_t ns) { return static_cast<double>(ns) / 1e6; };
     // What failed are nearly all refusals where there are any.
-    std::printf("| %.1f × | %.0f | %.0f | %.0f %% | %.1f | %.1f | %.0f | %.0f | %.0f | %.0f | %.0f |\n", times,
+    std::printf("| %.1f × | %.0f | %.0f | %.0f %% | %.1f | %.1f | %.0f | %.0f | %.0f | %.0f | %.1f | %.0f |\n", times,
                 result.rate, run.goodput(), 100 * run.goodput() / best, ms(run.answered.Quantile(0.5)),
                 ms(run.answered.Quantile(0.99)), rate(refused), 1e3 * ms(run.failed.Quantile(0.5)),
                 1e3 * ms(run.failed.Quantile(0.99)), rate(run.due - run.in_deadline - refused),
+                static_cast<double>(Stopped(metrics) - stopped) / SecondsSince(begin),
                 1e6 * (ProcessSeconds() - cpu) / static_cast<double>(std::max<uint64_t>(1, run.due)));
     std::fflush(stdout);
     if (smoke) KILN_CHECK(run.ok == run.due && run.in_deadline == run.ok);
   }
+  if (!smoke) PrintOneRefusal(server, *saturating, graph, settings.seconds);
   if (settings.plot.empty()) return 0;
   std::FILE* const file = std::fopen(settings.plot.c_str(), "w");
   if (file == nullptr) return 1;
