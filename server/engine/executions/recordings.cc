@@ -138,9 +138,13 @@ absl::StatusOr<Recordings::Handle> Recordings::Record(const v1::RecordSequenceRe
         WeightOf(sizeof(Recording) + sequence->memory_bytes(), programs.programs.size(), limit_bytes_);
     // Its programs are paid for already.
     KILN_ASSIGN_OR_RETURN(Charge charge, pay(sizeof(Recording) + sequence->own_bytes()));
-    return {
-        {std::make_shared<Recording>(Recording{id, domain, std::move(sequence), programs.programs, std::move(charge)}),
-         bytes}};
+    auto recording = std::make_shared<Recording>();
+    recording->id = id;
+    recording->domain = domain;
+    recording->sequence = std::move(sequence);
+    recording->programs = programs.programs;
+    recording->charge = std::move(charge);
+    return {{std::move(recording), bytes}};
   });
 }
 

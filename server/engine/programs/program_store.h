@@ -100,7 +100,6 @@ struct StoredProgram {
   std::atomic<uint64_t> runs{0};
   std::atomic<uint64_t> device_ns{0};
   std::atomic<int64_t> last_run_ns{0};
-  Trials trials;  // by their deadlines
   // One that took so long; in nanoseconds.
   uint64_t CountRun(double micros, absl::Time submitted) {
     const auto ns = static_cast<uint64_t>(micros * 1e3);
@@ -111,6 +110,7 @@ struct StoredProgram {
   }
   // Of its tenant's program_bytes, what it weighs.
   Charge charge;
+  Trials trials;  // by their deadlines, of its runs
 };
 
 // How many modules a cache of programs, or of recordings, keeps at most. Each takes two
