@@ -114,8 +114,8 @@ class FairQueue {
   void SetAside(Entry& entry);
   // One that was served, and begun, has ended. After it the entry is its owner's alone.
   void End(Entry& entry, uint64_t measured_ns);
-  // One that was not served, or that the device has done nothing of, is not wanted any more. Its session is closed until
-  // Open, so that nothing that was behind it comes before its owner knows.
+  // One that was not served, or that the device has done nothing of, is not wanted any more. Its session is closed
+  // until Open, so that nothing that was behind it comes before its owner knows.
   Session* Remove(Entry& entry);
   // What was not waited for has taken so much of the device.
   void Charge(const FairOwner& owner, uint64_t measured_ns);

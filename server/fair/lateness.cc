@@ -6,12 +6,11 @@
 namespace kiln::server {
 
 absl::Status TooLate(const Prospect& prospect) {
-  return MakeError(
-      v1::DEADLINE_PASSED,
-      absl::StrCat("the deadline is in ", absl::ToInt64Microseconds(prospect.left),
-                   " us, and by what waits before it this would begin in about ",
-                   absl::ToInt64Microseconds(prospect.wait), " us and take ",
-                   absl::ToInt64Microseconds(prospect.needs()), " us; ask with a later deadline, or when less is waiting"));
+  return MakeError(v1::DEADLINE_PASSED, absl::StrCat("the deadline is in ", absl::ToInt64Microseconds(prospect.left),
+                                                     " us, and by what waits before it this would begin in about ",
+                                                     absl::ToInt64Microseconds(prospect.wait), " us and take ",
+                                                     absl::ToInt64Microseconds(prospect.needs()),
+                                                     " us; ask with a later deadline, or when less is waiting"));
 }
 
 bool Trials::Due(absl::Time now, absl::Duration most) {

@@ -117,8 +117,8 @@ class Overload {
     request->due = now + program.deadline_ns;
     request->found_idle = running_ == nullptr && queue_.waiting() == 0;
     const FairOwner owner{.tenant = tenant};
-    const double wait_ns = static_cast<double>(
-        queue_.PredictedWait(owner, static_cast<uint64_t>(running_ == nullptr ? 0 : now - began_)));
+    const double wait_ns =
+        static_cast<double>(queue_.PredictedWait(owner, static_cast<uint64_t>(running_ == nullptr ? 0 : now - began_)));
     if (!Stays(*request, wait_ns, queue_.waiting() > 0)) {
       ++program.refused;
       return;

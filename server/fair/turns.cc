@@ -272,8 +272,8 @@ void Turns::Sweep() {
       next = waiting->next;
       const runtime::hal::LaunchControl& control = waiting->request.control;
       const bool cancelled = control.cancelled != nullptr && control.cancelled->load(std::memory_order_relaxed);
-      absl::Status wanted = cancelled || now >= control.deadline ? control.Check()
-                                                                 : StillInTime(*waiting, now, /*others_wait=*/false);
+      absl::Status wanted =
+          cancelled || now >= control.deadline ? control.Check() : StillInTime(*waiting, now, /*others_wait=*/false);
       if (wanted.ok()) continue;
       Withdraw(*waiting, now);
       for (const Waiting::Place& place : waiting->places) Add(place.line, lines);

@@ -69,7 +69,8 @@ class Turn {
 
 // The turn; or why there will be none: CANCELLED or DEADLINE_PASSED as of LaunchControl::Check,
 // soon after that is so; DEADLINE_PASSED at once if what is there will take longer, as far as is
-// known, or as soon as that is so (lateness.h); OUT_OF_MEMORY with the limit "entries waiting for a device" if the tenant has too much there. Must not block.
+// known, or as soon as that is so (lateness.h); OUT_OF_MEMORY with the limit "entries waiting for a device" if the
+// tenant has too much there. Must not block.
 using TurnCallback = absl::AnyInvocable<void(absl::StatusOr<Turn>)>;
 
 // What one wants.

@@ -74,8 +74,8 @@ Refusals CountRefusals(const server::Metrics& metrics) {
   using Calls = decltype(metrics.calls);
   Refusals refusals;
   for (size_t method = 0; method < server::LabelOf<server::Method>::kMost; ++method) {
-    const size_t series = server::Series<server::Method, server::GrpcStatus>::Of(
-        server::Method{method}, server::GrpcStatus::kDeadlineExceeded);
+    const size_t series = server::Series<server::Method, server::GrpcStatus>::Of(server::Method{method},
+                                                                                 server::GrpcStatus::kDeadlineExceeded);
     refusals.nanos += metrics.calls.SumNanos(series);
     for (size_t bucket = 0; bucket < std::decay_t<Calls>::kBuckets; ++bucket) {
       const uint64_t count = metrics.calls.Count(series, bucket);
@@ -139,7 +139,8 @@ int Main(int argc, char** argv) {
               settings.deadline_ms);
   std::printf(
       "| load | offered/s | goodput/s | of the best | p50 ms | p99 ms | refused/s | refusal p50 µs | p99 µs | late, "
-      "lost or held back/s | begun in vain/s | CPU µs a request |\n|---|---|---|---|---|---|---|---|---|---|---|---|\n");
+      "lost or held back/s | begun in vain/s | CPU µs a request "
+      "|\n|---|---|---|---|---|---|---|---|---|---|---|---|\n");
   // So many may be under way that only the server, or its deadline, ends a request.
   const auto generator =
       MakeLoad(server.address(), absl::StrCat("tenant many connections=8\nclass run rate=", can,
