@@ -94,8 +94,7 @@ void Execution::TakeTurn() {
     asked.guessed = estimate.guessed();
     asked.may_be_long = estimate.floor_ns() > asked.estimate_ns;
   } else {
-    const std::vector<runtime::hal::Device*> devices = program().DistinctDevices();
-    asked.devices.assign(devices.begin(), devices.end());
+    for (runtime::hal::Device* device : program().DistinctDevices()) asked.devices.push_back(device);
     asked.estimate_ns = program().cost().run_ns();
     asked.guessed = true;
   }
