@@ -31,6 +31,8 @@ import processes
 
 # What may be done while another fault lasts: it touches no process and no file of the owner's.
 BESIDE = ("cut", "cut_midway", "hole", "delay", "fill_disk", "clock_ahead", "clock_back")
+# While these last the server answers nobody, so what ends only with an answer of its may not be beside them.
+SILENT, ASKS = ("stop_server", "kill_server"), ("clock_ahead",)
 
 
 class Step(NamedTuple):
@@ -46,7 +48,7 @@ def plan(seed: int, names: Sequence[str]) -> List[Step]:
     by.shuffle(order)
     steps = []
     for name in order:
-        others = [other for other in BESIDE if other in names and other != name]
+        others = [other for other in BESIDE if other in names and other != name and not (name in SILENT and other in ASKS)]
         beside = by.choice(others) if others and by.random() < 0.25 else ""
         steps.append(Step(name, beside, by.getrandbits(32)))
     return steps
