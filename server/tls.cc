@@ -1,27 +1,38 @@
 #include "server/tls.h"
 
-#include <fcntl.h>
-#include <grpcpp/security/tls_certificate_provider.h>
-#include <grpcpp/security/tls_credentials_options.h>
+#include <grpc/grpc.h>
+#include <grpc/grpc_security.h>
+#include <openssl/err.h>
+#include <openssl/pem.h>
 #include <openssl/ssl.h>
 #include <spdlog/spdlog.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
-#include <cerrno>
-#include <cstring>
 #include <fstream>
 #include <iterator>
 #include <utility>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
+#include "base/check.h"
 #include "base/error.h"
 
 namespace kiln::server {
 namespace {
 
-constexpr unsigned kLookSeconds = 1;
+constexpr absl::Duration kLook = absl::Seconds(1);
+
+// What the files hold.
+struct Pem {
+  std::string certificate, key, client_ca;
+};
+
+// Empty if it cannot be read, which is no certificate either.
+std::string Contents(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return std::string(std::istreambuf_iterator<char>(file), {});
+}
 
 absl::Status BadFile(const char* field, const std::string& path, absl::string_view why) {
   v1::ErrorDetail detail;
@@ -30,46 +41,106 @@ absl::Status BadFile(const char* field, const std::string& path, absl::string_vi
   return MakeError(detail, absl::StrCat(field, ": ", path, " ", why));
 }
 
-std::string PathOf(int file) { return absl::StrCat("/proc/self/fd/", file); }
+template <typename T, void (*free)(T*)>
+struct Free {
+  void operator()(T* value) const { free(value); }
+};
+using Certificate = std::unique_ptr<X509, Free<X509, X509_free>>;
+using Key = std::unique_ptr<EVP_PKEY, Free<EVP_PKEY, EVP_PKEY_free>>;
+using Context = std::unique_ptr<SSL_CTX, Free<SSL_CTX, SSL_CTX_free>>;
+using Bytes = std::unique_ptr<BIO, Free<BIO, BIO_free_all>>;
 
-// Empty if it cannot be read, which is no certificate either.
-std::string Contents(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return std::string(std::istreambuf_iterator<char>(file), {});
+// To gRPC a text ends at its first zero.
+Bytes Reader(const std::string& text) { return Bytes(BIO_new_mem_buf(text.c_str(), -1)); }
+
+// In place of asking for a passphrase at the terminal.
+char kNoPassphrase[] = "";
+
+// Whether the text has a certificate, and all that it has are whole; `each` is given one after the other, and owns
+// none.
+template <typename Each>
+bool ReadCertificates(const std::string& text, Each each) {
+  const Bytes reader = Reader(text);
+  Certificate one(PEM_read_bio_X509_AUX(reader.get(), nullptr, nullptr, kNoPassphrase));
+  if (one == nullptr) return false;
+  for (; one != nullptr; one.reset(PEM_read_bio_X509(reader.get(), nullptr, nullptr, kNoPassphrase))) {
+    if (!each(one.get())) return false;
+  }
+  const bool whole = ERR_GET_REASON(ERR_peek_last_error()) == PEM_R_NO_START_LINE;
+  ERR_clear_error();
+  return whole;
 }
 
-absl::Status Check(const v1::ServerConfig::Tls& tls, const std::string& pair) {
-  const std::unique_ptr<SSL_CTX, decltype(&SSL_CTX_free)> context(SSL_CTX_new(TLS_server_method()), SSL_CTX_free);
-  if (SSL_CTX_use_certificate_chain_file(context.get(), pair.c_str()) != 1) {
-    return BadFile("tls.certificate", tls.certificate(), "is no certificate in PEM");
+// As gRPC will read them; what it cannot use, it leaves without saying so to us.
+absl::Status Check(const v1::ServerConfig::Tls& files, const Pem& pem) {
+  const Context context(SSL_CTX_new(TLS_server_method()));
+  bool first = true;
+  const auto use = [&](X509* certificate) {
+    if (std::exchange(first, false)) return SSL_CTX_use_certificate(context.get(), certificate) == 1;
+    return SSL_CTX_add1_chain_cert(context.get(), certificate) == 1;
+  };
+  if (!ReadCertificates(pem.certificate, use)) {
+    return BadFile("tls.certificate", files.certificate(), "is no certificate in PEM");
   }
-  if (SSL_CTX_use_PrivateKey_file(context.get(), pair.c_str(), SSL_FILETYPE_PEM) != 1 ||
+  const Key key(PEM_read_bio_PrivateKey(Reader(pem.key).get(), nullptr, nullptr, kNoPassphrase));
+  if (key == nullptr || SSL_CTX_use_PrivateKey(context.get(), key.get()) != 1 ||
       SSL_CTX_check_private_key(context.get()) != 1) {
-    return BadFile("tls.key", tls.key(), "is not the key of that certificate, in PEM and without a passphrase");
+    return BadFile("tls.key", files.key(), "is not the key of that certificate, in PEM and without a passphrase");
   }
-  if (!tls.client_ca().empty() && SSL_CTX_load_verify_locations(context.get(), tls.client_ca().c_str(), nullptr) != 1) {
-    return BadFile("tls.client_ca", tls.client_ca(), "has no certificate in PEM");
+  if (!files.client_ca().empty() && !ReadCertificates(pem.client_ca, [](X509*) { return true; })) {
+    return BadFile("tls.client_ca", files.client_ca(), "has no certificate in PEM");
   }
   return absl::OkStatus();
 }
 
-// Of these bytes; -1 if the system gives no memory.
-int FileInMemory(const std::string& bytes) {
-  const int file = memfd_create("kiln-tls", MFD_CLOEXEC);
-  if (file < 0) return file;
-  for (size_t at = 0; at < bytes.size();) {
-    const ssize_t written = write(file, bytes.data() + at, bytes.size() - at);
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) {
-      close(file);
-      return -1;
-    }
-    at += static_cast<size_t>(written);
+// Of the C interface, which alone lets gRPC ask for certificates. Owns what it is given.
+class SslCredentials final : public grpc::ServerCredentials {
+ public:
+  explicit SslCredentials(grpc_server_credentials* credentials) : credentials_(credentials) {}
+  ~SslCredentials() override { grpc_server_credentials_release(credentials_); }
+  void SetAuthMetadataProcessor(const std::shared_ptr<grpc::AuthMetadataProcessor>&) override {
+    KILN_CHECK(false);  // server/services/admission.h looks at metadata
   }
-  return file;
-}
+
+ private:
+  int AddPortToServer(const std::string& address, grpc_server* server) override {
+    return grpc_server_add_http2_port(server, address.c_str(), credentials_);
+  }
+
+  grpc_server_credentials* const credentials_;
+};
 
 }  // namespace
+
+// What connections begin with from now on. Threads: any.
+class PortTls::InForce {
+ public:
+  void Set(Pem pem) {
+    absl::MutexLock lock(&mutex_);
+    pem_ = std::move(pem);
+    taken_ = false;
+  }
+
+  // gRPC's question, as a connection begins; gRPC owns what it is given, and asks for one port after the other.
+  static grpc_ssl_certificate_config_reload_status Ask(void* self, grpc_ssl_server_certificate_config** config) {
+    return static_cast<InForce*>(self)->Give(config);
+  }
+
+ private:
+  grpc_ssl_certificate_config_reload_status Give(grpc_ssl_server_certificate_config** config) {
+    absl::MutexLock lock(&mutex_);
+    if (std::exchange(taken_, true)) return GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_UNCHANGED;
+    const grpc_ssl_pem_key_cert_pair pair = {pem_.key.c_str(), pem_.certificate.c_str()};
+    // gRPC 1.51 wants some that sign clients' even where it asks clients for none.
+    const std::string& signers = pem_.client_ca.empty() ? pem_.certificate : pem_.client_ca;
+    *config = grpc_ssl_server_certificate_config_create(signers.c_str(), &pair, 1);
+    return GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_NEW;
+  }
+
+  absl::Mutex mutex_;
+  Pem pem_ ABSL_GUARDED_BY(mutex_);
+  bool taken_ ABSL_GUARDED_BY(mutex_) = false;  // gRPC has it
+};
 
 absl::StatusOr<std::unique_ptr<PortTls>> PortTls::Open(const v1::ServerConfig& config,
                                                        std::shared_ptr<spdlog::logger> log) {
@@ -80,58 +151,38 @@ absl::StatusOr<std::unique_ptr<PortTls>> PortTls::Open(const v1::ServerConfig& c
     return self;
   }
   KILN_RETURN_IF_ERROR(self->Take());
-  using namespace grpc::experimental;
-  const std::string pair = PathOf(self->pair_);
-  TlsServerCredentialsOptions options(
-      std::make_shared<FileWatcherCertificateProvider>(pair, pair, tls.client_ca(), kLookSeconds));
-  options.watch_identity_key_cert_pairs();
-  if (!tls.client_ca().empty()) {
-    options.watch_root_certs();
-    // Who shows none may have a token (server/services/admission.h).
-    options.set_cert_request_type(GRPC_SSL_REQUEST_CLIENT_CERTIFICATE_AND_VERIFY);
-  }
-  self->credentials_ = TlsServerCredentials(options);
+  // Who shows no certificate may have a token (server/services/admission.h).
+  const auto request = tls.client_ca().empty() ? GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE
+                                               : GRPC_SSL_REQUEST_CLIENT_CERTIFICATE_AND_VERIFY;
+  self->credentials_ = std::make_shared<SslCredentials>(grpc_ssl_server_credentials_create_with_options(
+      grpc_ssl_server_credentials_create_options_using_config_fetcher(request, InForce::Ask, self->in_force_.get())));
   self->thread_ = std::thread([tls = self.get()] { tls->LookUntilStopped(); });
   return self;
 }
 
 PortTls::PortTls(const v1::ServerConfig::Tls& files, std::shared_ptr<spdlog::logger> log)
-    : files_(files), log_(std::move(log)) {}
+    : files_(files), log_(std::move(log)), in_force_(std::make_unique<InForce>()) {}
 
 PortTls::~PortTls() {
   bell_.Ring();
   if (thread_.joinable()) thread_.join();
-  credentials_ = nullptr;
-  if (pair_ >= 0) close(pair_);
 }
 
-// The descriptor stays, and with it the path that gRPC has; what is behind it changes at once.
 absl::Status PortTls::Take() {
-  std::string pair = absl::StrCat(Contents(files_.key()), "\n", Contents(files_.certificate()));
-  if (pair == seen_) return absl::OkStatus();
-  const int file = FileInMemory(pair);
-  if (file < 0) return absl::UnavailableError(absl::StrCat("memfd_create: ", std::strerror(errno)));
-  seen_ = pair;
-  absl::Status good = Check(files_, PathOf(file));
-  if (good.ok() && pair_ < 0) {
-    pair_ = file;
-    return good;
-  }
-  if (good.ok()) {
-    if (dup3(file, pair_, O_CLOEXEC) < 0) {
-      const int error = errno;
-      close(file);
-      seen_.clear();  // so that it is tried again
-      return absl::UnavailableError(absl::StrCat("dup3: ", std::strerror(error)));
-    }
-    log_->info("event=tls certificate=\"{}\" reloaded=true", absl::CEscape(files_.certificate()));
-  }
-  close(file);
-  return good;
+  Pem pem = {Contents(files_.certificate()), Contents(files_.key()),
+             files_.client_ca().empty() ? "" : Contents(files_.client_ca())};
+  std::string all = absl::StrCat(pem.certificate, "\n", pem.key, "\n", pem.client_ca);
+  if (all == seen_) return absl::OkStatus();
+  const bool first = seen_.empty();
+  seen_ = std::move(all);
+  KILN_RETURN_IF_ERROR(Check(files_, pem));
+  in_force_->Set(std::move(pem));
+  if (!first) log_->info("event=tls certificate=\"{}\" reloaded=true", absl::CEscape(files_.certificate()));
+  return absl::OkStatus();
 }
 
 void PortTls::LookUntilStopped() {
-  while (!bell_.Wait(absl::Seconds(kLookSeconds))) {
+  while (!bell_.Wait(kLook)) {
     if (absl::Status taken = Take(); !taken.ok())
       log_->error("event=tls_refused reason=\"{}\" in_force=\"as before\"", absl::CEscape(taken.message()));
   }

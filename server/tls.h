@@ -1,11 +1,11 @@
 // How the port is encrypted, as the settings say.
 //
-// gRPC looks at files by itself, but takes a certificate and a key that do not belong together, as they do for a moment
-// whenever both are replaced, and then lets nobody in. So it is given a file of our own, in memory: the two as they
-// were when they last belonged together.
+// gRPC can watch files by itself, but waits by the system's clock, which may be set, and takes a certificate and a key
+// that do not belong together, as they do for a moment whenever both are replaced, and then lets nobody in. So the
+// files are read here. As a connection begins, gRPC asks for what was last found good.
 //
-// Tested by tests/e2e/identity_test.cc and tests/python/identity_test.py; with files that have faults, by
-// tests/chaos/tls_files_test.py.
+// Tested by tests/e2e/identity_test.cc and tests/python/identity_test.py; with files that have faults and a clock that
+// is set, by tests/chaos/tls_files_test.py.
 #ifndef KILN_SERVER_TLS_H_
 #define KILN_SERVER_TLS_H_
 
@@ -22,9 +22,9 @@
 
 namespace kiln::server {
 
-// The files are looked at every second, and a second later connections begin with what they hold; where that is
-// nothing that TLS can use, with what they held before, and the log says why. A client that shows a certificate which
-// client_ca has not signed gets no connection. Its thread ends with it; it outlives the server that has its
+// The files are looked at every second, and connections that begin afterwards are made with what they hold; where that
+// is nothing that TLS can use, with what they held before, and the log says why. A client that shows a certificate
+// which client_ca has not signed gets no connection. Its thread ends with it; it outlives the server that has its
 // credentials.
 class PortTls {
  public:
@@ -35,18 +35,20 @@ class PortTls {
   PortTls(const PortTls&) = delete;
   PortTls& operator=(const PortTls&) = delete;
 
-  // None without a certificate.
+  // Of one port; none without a certificate.
   const std::shared_ptr<grpc::ServerCredentials>& credentials() const { return credentials_; }
 
  private:
+  class InForce;
+
   PortTls(const v1::ServerConfig::Tls& files, std::shared_ptr<spdlog::logger> log);
   absl::Status Take();
   void LookUntilStopped();
 
   const v1::ServerConfig::Tls files_;
   const std::shared_ptr<spdlog::logger> log_;
-  int pair_ = -1;     // the file in memory
   std::string seen_;  // what the files had when they were last read
+  const std::unique_ptr<InForce> in_force_;
   std::shared_ptr<grpc::ServerCredentials> credentials_;
   Bell bell_;  // rings for the end
   std::thread thread_;

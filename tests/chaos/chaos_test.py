@@ -21,6 +21,13 @@ class Plans(unittest.TestCase):
             self.assertNotEqual(step.fault, step.beside)
             self.assertIn(step.beside, ("", *chaos.BESIDE))
 
+    def test_nobody_asks_a_server_that_does_not_answer(self):
+        pairs = {(step.fault, step.beside) for seed in range(200) for step in chaos.plan(seed, list(faults.FAULTS))}
+        for silent in chaos.SILENT:
+            self.assertIn((silent, "clock_back"), pairs)
+            self.assertNotIn((silent, "clock_ahead"), pairs)
+        self.assertIn(("clock_back", "clock_ahead"), pairs)
+
     def test_one_alone(self):
         self.assertEqual([step[:2] for step in chaos.plan(7, ["cut"])], [("cut", "")])
 

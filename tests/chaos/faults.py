@@ -141,9 +141,12 @@ def stop_worker(world: World, random: random.Random, injection: Injection) -> St
 @fault("apart")
 def kill_executor(world: World, random: random.Random, injection: Injection) -> Steps:
     """The process that runs a tenant's programs is killed."""
+    killed: List[int] = []
     for _ in range(random.randrange(1, 3)):
-        strike(processes.executors(world.server.process.pid), signal.SIGKILL, random)
+        killed += strike(processes.executors(world.server.process.pid), signal.SIGKILL, random)
         yield random.uniform(0, 0.5)
+    # The next one may be kept waiting, and calls that need none succeed meanwhile.
+    world.wait("there is another", lambda: set(processes.executors(world.server.process.pid)) - set(killed))
 
 
 @fault()

@@ -3,12 +3,15 @@
 import datetime
 import pathlib
 import shutil
+import ssl
 import sys
 import tempfile
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
+from cryptography import x509
+from machine import Machine
 from owner import Owner
 from world import support
 
@@ -20,8 +23,10 @@ class TlsFiles(unittest.TestCase):
         folder = pathlib.Path(tempfile.mkdtemp())
         self.addCleanup(shutil.rmtree, folder)
         self.owner = Owner(folder, datetime.datetime(2100, 1, 1))
+        self.machine = Machine(folder, folder / "disk")
         self.server = support.Server("--tenants=%s" % self.owner.tenants, "--tls_certificate=%s" % self.owner.certificate,
-                                     "--tls_key=%s" % self.owner.key, "--keepalive_seconds=0")  # fmt: skip
+                                     "--tls_key=%s" % self.owner.key, "--keepalive_seconds=0",
+                                     environment=self.machine.environment)  # fmt: skip
         self.addCleanup(self.server.stop)
 
     def works(self):
@@ -56,6 +61,18 @@ class TlsFiles(unittest.TestCase):
             self.owner.new_certificate()
             self.assertTrue(self.works())
         self.said("event=tls ")
+
+    def shown(self):
+        """The serial number of what is shown to who is new."""
+        pem = ssl.get_server_certificate(("127.0.0.1", self.server.port), timeout=120)
+        return x509.load_pem_x509_certificate(pem.encode()).serial_number
+
+    def test_new_ones_count_after_the_clock_was_set(self):
+        for ahead in (-3600, 3600, -7200):
+            self.machine.set_clock(ahead)
+            serial = self.owner.new_certificate()
+            self.assertTrue(support.eventually(lambda: self.shown() == serial), ahead)
+        self.assertTrue(self.works())
 
 
 if __name__ == "__main__":

@@ -9,6 +9,9 @@ from selenium import webdriver
 from selenium.webdriver.chrome.options import Options
 from selenium.webdriver.chrome.service import Service
 
+# Each page of the table of contents, and as what each is looked at.
+PAGES = ("now", "shares", "waits", "calls", "memory", "programs", "cache", "workers")
+LOOKS = [(theme, width) for width in (1280, 360) for theme in ("light", "dark")]
 PATIENCE = 60  # seconds: a page waits for the server's next answer, on a machine with other work
 
 # Frames while the table of programs scrolls from its head to its foot: milliseconds each.
@@ -23,6 +26,19 @@ function frame(now) {
   if (times.length < 60) requestAnimationFrame(frame); else done(times.slice(1));
 }
 requestAnimationFrame(frame);
+"""
+
+
+# Texts of which one covers a part of the other, "one / other" each.
+OVERLAPS = """
+const texts = [...document.querySelectorAll('main svg text')].filter((each) => each.textContent.trim());
+const boxes = texts.map((each) => each.getBoundingClientRect()), found = [];
+for (let i = 0; i < texts.length; ++i) for (let j = 0; j < i; ++j) {
+  const across = Math.min(boxes[i].right, boxes[j].right) - Math.max(boxes[i].left, boxes[j].left);
+  const down = Math.min(boxes[i].bottom, boxes[j].bottom) - Math.max(boxes[i].top, boxes[j].top);
+  if (across > 1 && down > 3) found.push(texts[j].textContent + ' / ' + texts[i].textContent);
+}
+return found;
 """
 
 
@@ -90,6 +106,10 @@ class Browser:
             "const done = arguments[0]; axe.run().then((r) => done(r.violations), (e) => done([{id: String(e), impact: 'critical', nodes: []}]))")
         return ["%s: %s: %s" % (row["id"], row.get("help"), json.dumps([node["html"][:160] + " " + node.get("failureSummary", "")[:200] for node in row["nodes"][:3]]))
                 for row in found if row["impact"] in ("serious", "critical")]
+
+    def overlaps(self):
+        """Labels of pictures that lie upon each other."""
+        return self.run(OVERLAPS)
 
     def frames(self):
         return self.driver.execute_async_script(FRAMES)

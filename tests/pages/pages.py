@@ -19,12 +19,10 @@ import admin
 import kiln
 import support
 import work
-from browser import Browser
+from browser import LOOKS, PAGES, Browser
 
 OUT = ROOT / "out" / "pages"
-AXE = pathlib.Path(os.environ.get("KILN_AXE", ROOT / ".pages-tools" / "node_modules" / "axe-core" / "axe.min.js"))
-LOOKS = [(theme, width) for width in (1280, 360) for theme in ("light", "dark")]
-PAGES = ("now", "shares", "waits", "calls", "memory", "programs", "cache", "workers")
+AXE = pathlib.Path(os.environ.get("KILN_AXE", ROOT / work.AXE))
 HITS = 7
 MANY = int(os.environ.get("KILN_PAGES_PROGRAMS", 1000))
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import hashlib
+import pathlib
 import threading
 
 import numpy as np
@@ -11,6 +12,7 @@ from kiln import nn
 
 # name, weight, class, and what its program multiplies.
 TENANTS = (("training", 1, "", 384), ("vision", 2, "", 192), ("serving", 3, "class: INTERACTIVE", 96))
+AXE = ".pages-tools/node_modules/axe-core/axe.min.js"  # where ./dev pages has it
 QUIET = "quiet"  # runs what a test counts, and nothing else
 
 
@@ -60,3 +62,29 @@ def busy(address):
         stop.set()
         for thread in threads:
             thread.join()
+
+
+# What `kiln load` sends for them, and one that has its graph compiled anew each time.
+DAY = """
+tenant training token_file=training.token
+tenant vision token_file=vision.token
+tenant serving token_file=serving.token connections=2
+class train   tenant=training graph=training.pb rate=12 outstanding=4
+class resize  tenant=vision graph=vision.pb rate=40 outstanding=8
+class lookup  tenant=serving graph=serving.pb rate=120 deadline=100ms outstanding=16
+class feed    tenant=training kind=upload bytes=2M rate=4
+class try     tenant=vision kind=compile graph=try.uop rate=2
+"""
+TRY = "0 CONST [] weakint {n}\n1 PARAM : float32 [0] slot=0\n2 CONST [] float32 1.0\n3 ADD [1, 2]\n4 TUPLE [3]\n"
+
+
+def day(folder):
+    """The path of a mix in `folder`."""
+    there = pathlib.Path(folder)
+    for name, _, _, size in TENANTS:
+        (there / (name + ".token")).write_text(name)
+        (there / (name + ".pb")).write_bytes(products(size).build().SerializeToString())
+    (there / "try.uop").write_text(TRY)
+    path = there / "day.load"
+    path.write_text(DAY.replace("_file=", "_file=%s/" % there).replace("graph=", "graph=%s/" % there))
+    return str(path)

@@ -70,6 +70,32 @@ class Identity(Identities):
             self.connect(connect_timeout=0.5, **self.of("forged"))
         self.refused("none of this server's", token="wrong", **self.of("member"))
 
+    def test_who_signs_clients_is_replaced(self):
+        signers = self.folder / "signers.pem"
+
+        def put(data):
+            signers.with_suffix(".new").write_bytes(data)
+            signers.with_suffix(".new").rename(signers)
+
+        def works(name):
+            try:
+                with kiln.connect(server.address, tls=str(self.folder / "ca.pem"), connect_timeout=2, **self.of(name)) as client:
+                    return client.devices()[0].name == "CPU:0"
+            except kiln.NoServer:
+                return False
+
+        put((self.folder / "ca.pem").read_bytes())
+        server = support.Server("--tenants=%s" % self.tenants, "--tls_certificate=%s" % (self.folder / "server.pem"),
+                                "--tls_key=%s" % (self.folder / "server.key"), "--tls_client_ca=%s" % signers)  # fmt: skip
+        self.addCleanup(server.stop)
+        self.assertTrue(support.eventually(lambda: works("member")))
+        put(b"nobody")
+        self.assertTrue(support.eventually(lambda: any("event=tls_refused" in line for line in server.log)))
+        self.assertTrue(support.eventually(lambda: works("member")))
+        put((self.folder / "forger.pem").read_bytes())
+        self.assertTrue(support.eventually(lambda: works("forged")))
+        self.assertFalse(works("member"))
+
     def test_a_server_that_is_another_is_none(self):
         with self.assertRaises(kiln.NoServer):
             self.connect(tls=str(self.folder / "forger.pem"), token="secret", connect_timeout=0.5)

@@ -5,6 +5,9 @@ export const card = (title, ...children) => h("section", { class: "card" }, h("h
 
 export const note = (...children) => h("p", { class: "note" }, children);
 
+// A word that is typed as it stands.
+export const code = (word) => h("code", null, word);
+
 export const dot = (colour) => h("span", { class: `dot ${colour}`, "aria-hidden": "true" });
 
 export const named = (colour, name) => h("span", { class: "named" }, dot(colour), h("span", null, name));

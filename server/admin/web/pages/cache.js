@@ -1,7 +1,7 @@
 // Whether programs are found, and why not.
 import { h } from "../lib/view.js";
 import { spark } from "../charts/spark.js";
-import { bar, card, facts, note } from "../lib/parts.js";
+import { bar, card, code, facts, note } from "../lib/parts.js";
 import { bytes, count, percent, plural } from "../lib/format.js";
 import { byLabel, total } from "../lib/metrics.js";
 
@@ -35,7 +35,7 @@ export class CachePage {
           h("p", { class: "figure" }, all > 0 ? percent(hits / all) : "–", h("span", null, " found")),
           bar("Lookups", HOW.map(([result, reason]) => ({ name: reason, colour: `how-${reason}`, part: total(metrics, LOOKUPS, { result, reason }) / (all || 1), text: count(total(metrics, LOOKUPS, { result, reason })) })), { tall: true }),
           facts(HOW.map(([result, reason, title]) => [reason.replace("_", " "), count(total(metrics, LOOKUPS, { result, reason })), title, `how-${reason}`])),
-          h("h3", null, "Lookups a second", h("span", { class: "aside" }, `${count(this.rates.at(-1) ?? 0)} now`)),
+          h("h3", null, "Lookups a second", h("span", { class: "aside" }, `${count(this.rates.at(-1))} now`)),
           spark("Lookups a second, since this page was opened", this.rates)),
         card("In memory", facts([
           ["programs", count(state.programs.length + state.programs_left_out)],
@@ -46,7 +46,7 @@ export class CachePage {
           ["found", count(cache.disk.hits)], ["not found", count(cache.disk.misses)],
           ["rejected", count(cache.disk.rejects), "entries that were not as they were written, or not for this server"],
           ["stored", count(cache.disk.stores)], ["not stored", count(cache.disk.store_failures)],
-        ]) : note("This server keeps no programs on disk (--program_cache_dir)."))),
+        ]) : note("This server keeps no programs on disk (", code("--program_cache_dir"), ")."))),
       card("Who is refused", refusals(metrics)),
     ];
   }

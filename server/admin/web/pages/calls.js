@@ -54,7 +54,7 @@ export class CallsPage {
           key: part.name, class: partColour(part.name), vars: { "--part": part.seconds / whole }, title: `${part.name} ${time(part.seconds * 1e9)}`, "data-part": part.name,
         })),
         rest > 0 ? h("span", { key: "rest", class: "part-other", vars: { "--part": rest / whole }, title: `between parts ${time(rest * 1e9)}` }) : null),
-      h("div", { class: "largest" }, largest(call)));
+      h("div", { class: "largest" }, largest(call) || "not measured in parts"));
   }
 }
 
@@ -68,6 +68,6 @@ function totals(calls) {
   for (const call of calls) for (const part of call.parts) sums.set(part.name, (sums.get(part.name) ?? 0) + part.seconds);
   const whole = [...sums.values()].reduce((sum, value) => sum + value, 0);
   if (whole === 0) return null;
-  const top = [...sums].sort(([, a], [, b]) => b - a).slice(0, 4).map(([name, value]) => `${name} ${Math.round((100 * value) / whole)} %`);
+  const top = [...sums].sort(([, a], [, b]) => b - a).slice(0, 4).map(([name, value]) => `${name} ${Math.round((100 * value) / whole)}\u00a0%`);
   return note(`Of ${plural(calls.length, "call")} together: ${top.join(", ")}.`);
 }

@@ -57,4 +57,4 @@ export class SharesPage {
   }
 }
 
-const signed = (part) => (Number.isNaN(part) ? "–" : `${part > 0 ? "+" : ""}${(100 * part).toFixed(1)}`);
+const signed = (part) => (Number.isNaN(part) ? "–" : `${part > 0 ? "+" : part < 0 ? "−" : ""}${(100 * Math.abs(part)).toFixed(1)}`);

@@ -1,6 +1,6 @@
 // What is compiled now, who waits for it, and how compile workers ended.
 import { h } from "../lib/view.js";
-import { bar, card, dot, facts, note } from "../lib/parts.js";
+import { bar, card, code, dot, facts, note } from "../lib/parts.js";
 import { count, percent, time } from "../lib/format.js";
 import { byLabel, total } from "../lib/metrics.js";
 
@@ -52,6 +52,6 @@ export class WorkersPage {
       rows.length === 0 ? h("p", { class: "calm" }, "None has ended.")
         : h("ul", { class: "running" }, rows.map(([cause, value]) => h("li", { key: cause },
           h("span", { class: BAD.has(cause) ? "state bad" : "state" }, cause.replace("_", " ")), h("span", null, CAUSES[cause] ?? ""), h("span", { class: "aside" }, count(value))))),
-      note("Graphs of tenants are compiled in processes of their own (--compile_isolation). One that ends takes nothing else with it."));
+      note("Graphs of tenants are compiled in processes of their own (", code("--compile_isolation"), "). One that ends takes nothing else with it."));
   }
 }
