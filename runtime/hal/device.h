@@ -63,7 +63,7 @@ class Device {
   // At least `bytes` bytes of scratch memory, aligned to kBufferAlignment and
   // never null, that belong to the work that asks until its Run() returns. To be
   // called from within work of queue() only, once a run: since the queue is in
-  // order, one piece serves all programs, and it stays for the next. What it
+  // order, one piece serves all programs but those that have paused, and it stays for the next. What it
   // holds is what the last work left. OUT_OF_MEMORY if it does not fit. It grows within the part of the memory that is
   // guaranteed to `account`, which may be null, and what is guaranteed to no other (runtime/hal/guarantees.h).
   virtual absl::StatusOr<void*> Scratch(uint64_t bytes, const Account* account = nullptr) = 0;

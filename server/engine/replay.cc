@@ -202,9 +202,9 @@ void Engine::Replay(const ReplayRequest& request, const Control& control, Replay
                 timing.queue = absl::ToDoubleMicroseconds(submitted - asked);
                 Note(parts, Part::kTurn, asked, submitted);
                 runtime::RunOptions options = {.control = control,
-                                                     .results = {},
-                                                     .variables = integers,
-                                                     .start = replaying.get(),
+                                               .results = {},
+                                               .variables = integers,
+                                               .start = replaying.get(),
                                                .collectives = &collectives_};
                 options.control.interruption = turn->interruption();
                 executor_.Run(

@@ -76,11 +76,11 @@ struct Waiting final : runtime::hal::Interruption {
   size_t missing = 0;  // places that it has no turn at
   absl::Time began;
   absl::Time slice_began;
-  uint64_t settled_ns = 0;                    // of what it has measured
+  uint64_t settled_ns = 0;                     // of what it has measured
   runtime::hal::Work* continuation = nullptr;  // of one that has paused, until its turn has come again
-  bool found_idle = false;  // all its devices, when it came
-  bool guessed = false;     // nothing is refused by its estimate
-  bool apart = true;        // all its devices are its tenant's own
+  bool found_idle = false;                     // all its devices, when it came
+  bool guessed = false;                        // nothing is refused by its estimate
+  bool apart = true;                           // all its devices are its tenant's own
   bool aside = false;
   // In one list: first_, then running_.
   Waiting* previous = nullptr;

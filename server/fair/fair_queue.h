@@ -109,9 +109,9 @@ class FairQueue {
   void Begin(Entry& entry);
   void Open(Session* session);
 
-  // One that was served, and is joint with no other queue, has had so much, and pauses if somebody else is next: then it
-  // waits again, as what is left of it, and comes before all else of its tenant, of which nothing is served until then.
-  // False if it goes on, as what is left of it: nobody is before its tenant, or the device has more of that.
+  // One that was served, and is joint with no other queue, has had so much, and pauses if somebody else is next: then
+  // it waits again, as what is left of it, and comes before all else of its tenant, of which nothing is served until
+  // then. False if it goes on, as what is left of it: nobody is before its tenant, or the device has more of that.
   bool Pause(Entry& entry, uint64_t used_ns);
   // One that has paused is not wanted any more, and goes on at once, to its end. Its session is closed until Open.
   Session* Rush(Entry& entry);

@@ -159,8 +159,8 @@ class Simulation {
     most_in_flight = std::max({most_in_flight, in_flight, thought});
   }
 
-  // So much of what takes, or is thought to take, `ns` may come in one go: what was thought to fit in with others of its
-  // tenant does not pause while these are behind it.
+  // So much of what takes, or is thought to take, `ns` may come in one go: what was thought to fit in with others of
+  // its tenant does not pause while these are behind it.
   double Part(const Job& job, uint64_t ns) const {
     const bool pauses = slice != 0 && job.estimate_ns > FairQueue::Options().budget_ns;
     return pauses ? std::min(static_cast<double>(ns), slice) : static_cast<double>(ns);

@@ -1,6 +1,6 @@
 // Runs that pause, so that another tenant has the device between two of their slices.
 //
-// Tested by server/fair/turns_test.cc.
+// Tested by server/fair/turns_pause_test.cc.
 #include <algorithm>
 #include <cstdint>
 #include <tuple>

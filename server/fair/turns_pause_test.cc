@@ -4,8 +4,8 @@
 #include <utility>
 #include <vector>
 
-#include "absl/synchronization/notification.h"
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "base/clock.h"
@@ -22,7 +22,8 @@ class TurnsPauseTest : public ::testing::Test {
  protected:
   TurnsPauseTest() {
     for (int i = 0; i < 2; ++i) {
-      devices_.push_back(*runtime::null::CreateDevice({.name = absl::StrCat("CPU:", i), .memory_limit_bytes = 1 << 20}));
+      devices_.push_back(
+          *runtime::null::CreateDevice({.name = absl::StrCat("CPU:", i), .memory_limit_bytes = 1 << 20}));
     }
     Make(absl::ZeroDuration());
   }

@@ -25,8 +25,8 @@ namespace kiln::runtime::host {
 class HostQueue final : public hal::Queue {
  public:
   // Work of up to `inline_limit_ns`, alone or together, runs on a submitting
-  // thread. Transfers accept the buffers of `device`. Work may pause if there is `done`: it is called when work that had
-  // paused is over, with its runner(), on its thread, before anything else runs.
+  // thread. Transfers accept the buffers of `device`. Work may pause if there is `done`: it is called when work that
+  // had paused is over, with its runner(), on its thread, before anything else runs.
   HostQueue(const hal::Device* device, uint64_t inline_limit_ns,
             absl::AnyInvocable<void(size_t runner) const> done = nullptr);
   ~HostQueue() override;

@@ -47,8 +47,8 @@ class Runners {
   // So many threads at most: of what has paused there is one less.
   static constexpr size_t kMax = 17;
 
-  // Called on a runner's thread when it begins to work: the first at once, the others in place of one that pauses. True:
-  // all is done, and the queue ends. False: it was a guest when its work was done.
+  // Called on a runner's thread when it begins to work: the first at once, the others in place of one that pauses.
+  // True: all is done, and the queue ends. False: it was a guest when its work was done.
   using Main = absl::AnyInvocable<bool(Runner& self, bool first) const>;
 
   explicit Runners(Main main);

@@ -97,7 +97,7 @@ class NullDevice final : public Device {
   Log log_;
   const std::unique_ptr<hal::Allocator> allocator_;
   std::vector<host::HostScratch> scratch_;  // of each of the queue's runners: what has paused keeps its own
-  host::HostQueue queue_;  // last, hence the first to go
+  host::HostQueue queue_;                   // last, hence the first to go
 };
 
 }  // namespace

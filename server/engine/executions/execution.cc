@@ -149,8 +149,7 @@ void Execution::Upload() {
 }
 
 void Execution::Run() {
-  runtime::RunOptions options = {
-      .control = control_, .results = named_, .variables = bound_.variables, .start = this};
+  runtime::RunOptions options = {.control = control_, .results = named_, .variables = bound_.variables, .start = this};
   if (program().single() != nullptr) {
     options.control.interruption = turn_.interruption();
     return executor_->Run(program().single(), bound_.slices, options, [this](absl::StatusOr<runtime::RunResult> run) {
