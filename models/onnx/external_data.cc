@@ -53,7 +53,8 @@ absl::StatusOr<std::string> ReadExternal(const std::string& folder, const std::s
   std::vector<std::string> parts = absl::StrSplit(location, '/');
   if (parts.front() == "." && parts.size() > 1) parts.erase(parts.begin());
   for (const std::string& part : parts) {
-    if (part.empty() || part == "." || part == "..") return Bad(location, "a path without empty parts, \".\" and \"..\"");
+    if (part.empty() || part == "." || part == "..")
+      return Bad(location, "a path without empty parts, \".\" and \"..\"");
   }
   File at(open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   for (size_t i = 0; i < parts.size() && at.get() >= 0; ++i) {

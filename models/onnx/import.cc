@@ -37,7 +37,8 @@ absl::StatusOr<::onnx::ModelProto> Parse(absl::string_view file, const Limits& l
   }
   ::onnx::ModelProto model;
   if (!model.ParseFromArray(file.data(), static_cast<int>(file.size()))) {
-    return MakeError(v1::MALFORMED_MESSAGE, "the file is no ONNX model: it ends too early, or its messages are damaged");
+    return MakeError(v1::MALFORMED_MESSAGE,
+                     "the file is no ONNX model: it ends too early, or its messages are damaged");
   }
   if (!model.has_graph()) return MakeError(v1::MALFORMED_MESSAGE, "the model has no graph");
   const ::onnx::GraphProto& graph = model.graph();
@@ -96,7 +97,8 @@ Tensor Importer::Make(HostTensor value, const std::string& name) {
     return value.shape.empty() ? elements[0] : client::Reshape(client::Stack(elements), value.shape);
   }
   if (count == 0) return graph_.Zeros(value.shape, value.dtype);
-  if (next_slot_ >= kSlots) return graph_.Fail(TooLarge("slots", kSlots, next_slot_, "inputs, variables and constants"));
+  if (next_slot_ >= kSlots)
+    return graph_.Fail(TooLarge("slots", kSlots, next_slot_, "inputs, variables and constants"));
   const Tensor param = graph_.Param(next_slot_, value.dtype, value.shape, name.substr(0, 100));
   model_.constants.push_back({name, next_slot_++, std::move(value)});
   return param;
@@ -107,7 +109,8 @@ absl::StatusOr<Sizes> Importer::ShapeOf(const std::string& name, const ::onnx::T
   if (said != options_.shapes.end()) return Sizes(said->second);
   const auto& tensor = type.tensor_type();
   if (!tensor.has_shape()) {
-    return FieldError(v1::UNSUPPORTED_OP, name, absl::StrCat("input \"", name.substr(0, 100), "\" has no shape in the file; give one"));
+    return FieldError(v1::UNSUPPORTED_OP, name,
+                      absl::StrCat("input \"", name.substr(0, 100), "\" has no shape in the file; give one"));
   }
   Sizes sizes;
   for (const auto& dim : tensor.shape().dim()) {
@@ -118,10 +121,11 @@ absl::StatusOr<Sizes> Importer::ShapeOf(const std::string& name, const ::onnx::T
     const std::string& symbol = dim.dim_param();
     const auto range = options_.dimensions.find(symbol);
     if (symbol.empty() || range == options_.dimensions.end()) {
-      return FieldError(v1::UNSUPPORTED_OP, name,
-                        absl::StrCat("axis ", sizes.size(), " of input \"", name.substr(0, 100), "\" is of ",
-                                     symbol.empty() ? "no size; give the input's shape"
-                                                    : absl::StrCat("size \"", symbol.substr(0, 100), "\"; give its range")));
+      return FieldError(
+          v1::UNSUPPORTED_OP, name,
+          absl::StrCat("axis ", sizes.size(), " of input \"", name.substr(0, 100), "\" is of ",
+                       symbol.empty() ? "no size; give the input's shape"
+                                      : absl::StrCat("size \"", symbol.substr(0, 100), "\"; give its range")));
     }
     const auto [least, greatest] = range->second;
     if (least == greatest) {
@@ -150,7 +154,8 @@ absl::Status Importer::AddInputs(const ::onnx::GraphProto& graph, Scope& scope) 
   for (const ::onnx::ValueInfoProto* input : inputs) {
     if (!input->type().has_tensor_type()) {
       return FieldError(v1::UNSUPPORTED_OP, input->name(),
-                        absl::StrCat("input \"", input->name().substr(0, 100), "\" is no tensor: sequences, maps and optionals are no arguments of a program"));
+                        absl::StrCat("input \"", input->name().substr(0, 100),
+                                     "\" is no tensor: sequences, maps and optionals are no arguments of a program"));
     }
     absl::StatusOr<v1::DType> dtype = DTypeOf(input->type().tensor_type().elem_type());
     if (!dtype.ok()) return Annotate(dtype.status(), absl::StrCat("input \"", input->name().substr(0, 100), "\""));
@@ -184,8 +189,8 @@ absl::Status Importer::AddInitializers(const ::onnx::GraphProto& graph, Scope& s
 
 void Importer::AddOutput(const std::string& name, const Value& value) {
   const auto add = [&](Tensor tensor, std::optional<size_t> index, size_t length) {
-    const size_t result = static_cast<size_t>(std::count_if(model_.outputs.begin(), model_.outputs.end(),
-                                                            [](const Model::Output& one) { return one.result.has_value(); }));
+    const size_t result = static_cast<size_t>(std::count_if(
+        model_.outputs.begin(), model_.outputs.end(), [](const Model::Output& one) { return one.result.has_value(); }));
     model_.outputs.push_back({name, tensor.dtype(), tensor.sizes(), index, length, result});
     graph_.Output(tensor);
   };
@@ -205,7 +210,8 @@ absl::StatusOr<Model> Importer::Run(const ::onnx::ModelProto& model) {
     const std::string domain = import.domain() == "ai.onnx" ? "" : import.domain();
     scope.opsets[domain] = import.version();
     if (domain.empty() && import.version() < 7) {
-      return MakeError(v1::UNSUPPORTED_OP, absl::StrCat("the model is of opset ", import.version(), "; 7 is the first that is taken"));
+      return MakeError(v1::UNSUPPORTED_OP,
+                       absl::StrCat("the model is of opset ", import.version(), "; 7 is the first that is taken"));
     }
   }
   for (const auto& function : model.functions()) {
@@ -221,7 +227,8 @@ absl::StatusOr<Model> Importer::Finish(const ::onnx::GraphProto& graph, const Sc
   for (const auto& output : graph.output()) {
     const Value* value = scope.Find(output.name());
     if (value == nullptr) {
-      return FieldError(v1::BAD_ARGUMENT, output.name(), absl::StrCat("nothing makes output \"", output.name().substr(0, 100), "\""));
+      return FieldError(v1::BAD_ARGUMENT, output.name(),
+                        absl::StrCat("nothing makes output \"", output.name().substr(0, 100), "\""));
     }
     AddOutput(output.name(), *value);
   }
@@ -251,7 +258,8 @@ absl::StatusOr<Model> ImportFile(const std::string& path, const ImportOptions& o
   stream.seekg(0);
   if (!stream.read(file.data(), size)) return absl::NotFoundError(absl::StrCat(path, ": cannot be read"));
   const size_t slash = path.rfind('/');
-  return ImportFrom(file, options, {.folder = slash == std::string::npos ? "." : path.substr(0, slash + 1), .has_folder = true});
+  return ImportFrom(file, options,
+                    {.folder = slash == std::string::npos ? "." : path.substr(0, slash + 1), .has_folder = true});
 }
 
 }  // namespace kiln::onnx

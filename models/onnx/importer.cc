@@ -69,7 +69,8 @@ absl::StatusOr<std::vector<Value>> Importer::RunGraph(const ::onnx::GraphProto& 
   std::vector<Value> outputs;
   for (const auto& output : graph.output()) {
     const Value* value = scope.Find(output.name());
-    if (value == nullptr) return MakeError(v1::BAD_ARGUMENT, absl::StrCat("nothing makes output ", Quoted(output.name())));
+    if (value == nullptr)
+      return MakeError(v1::BAD_ARGUMENT, absl::StrCat("nothing makes output ", Quoted(output.name())));
     outputs.push_back(*value);
   }
   return outputs;
@@ -83,11 +84,12 @@ absl::Status Importer::RunNodes(const google::protobuf::RepeatedPtrField<NodePro
     const std::optional<v1::ErrorDetail> detail = DetailOf(status);
     if (detail && detail->has_node()) return status;  // of a graph inside: it has been named
     const auto opset = scope.opsets.find(DomainName(node.domain()));
-    const std::string where =
-        absl::StrCat("node ", i, " ", Quoted(node.name()), " (", node.domain().empty() ? "" : node.domain().substr(0, 60),
-                     node.domain().empty() ? "" : ".", node.op_type().substr(0, 60), ", opset ",
-                     opset != scope.opsets.end() ? absl::StrCat(opset->second) : "unknown", ")");
-    return Annotate(WithNode(status, static_cast<uint32_t>(i), node.op_type().substr(0, 60), node.name().substr(0, 100)), where);
+    const std::string where = absl::StrCat("node ", i, " ", Quoted(node.name()), " (",
+                                           node.domain().empty() ? "" : node.domain().substr(0, 60),
+                                           node.domain().empty() ? "" : ".", node.op_type().substr(0, 60), ", opset ",
+                                           opset != scope.opsets.end() ? absl::StrCat(opset->second) : "unknown", ")");
+    return Annotate(
+        WithNode(status, static_cast<uint32_t>(i), node.op_type().substr(0, 60), node.name().substr(0, 100)), where);
   }
   return absl::OkStatus();
 }

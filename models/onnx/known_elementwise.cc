@@ -82,7 +82,7 @@ Integer Bools(v1::Op op, bool a, bool b) {
 
 // Of sizes that depend on variables: what can be said for all of their values.
 Integer OfSizes(v1::Op op, const Size& a, const Size& b) {
-  const bool below = a.greatest() < b.least(), above = a.least() > b.greatest();
+  const bool below = a.greatest()<b.least(), above = a.least()> b.greatest();
   switch (op) {
     case v1::ADD: return a + b;
     case v1::SUB: return a - b;
@@ -184,7 +184,8 @@ bool Cast(const Known& from, int64_t i, Known& to) {
   }
   if (!number) return false;
   const bool huge = from.dtype == v1::UINT64 && *number < 0;
-  to.reals.push_back(Rounded(to.dtype, huge ? static_cast<double>(static_cast<uint64_t>(*number)) : static_cast<double>(*number)));
+  to.reals.push_back(
+      Rounded(to.dtype, huge ? static_cast<double>(static_cast<uint64_t>(*number)) : static_cast<double>(*number)));
   return true;
 }
 

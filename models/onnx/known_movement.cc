@@ -67,8 +67,9 @@ std::optional<Known> Reduce(const v1::UOp& uop, const Known& x, Known result) {
   const bool is_bool = x.dtype == v1::BOOL;
   const auto least_integer =
       client::IsSigned(x.dtype) ? -static_cast<int64_t>(client::GreatestInteger(x.dtype)) - 1 : int64_t{0};
-  std::vector<double> reals(x.IsReal() ? count : 0,
-                            op == v1::ADD ? 0 : op == v1::MUL ? 1 : -std::numeric_limits<double>::infinity());
+  std::vector<double> reals(x.IsReal() ? count : 0, op == v1::ADD   ? 0
+                                                    : op == v1::MUL ? 1
+                                                                    : -std::numeric_limits<double>::infinity());
   std::vector<int64_t> integers(x.IsReal() ? 0 : count, op == v1::ADD ? 0 : op == v1::MUL ? 1 : least_integer);
   const std::vector<int64_t> strides = Strides(result.shape);
   for (int64_t i = 0; i < total; ++i) {
@@ -85,7 +86,8 @@ std::optional<Known> Reduce(const v1::UOp& uop, const Known& x, Known result) {
       if (is_bool) {
         sum = op == v1::MUL ? sum & static_cast<int64_t>(value) : sum | static_cast<int64_t>(value);
       } else {
-        sum = op == v1::MAX ? std::max(sum, (*numbers)[i]) : static_cast<int64_t>(op == v1::ADD ? before + value : before * value);
+        sum = op == v1::MAX ? std::max(sum, (*numbers)[i])
+                            : static_cast<int64_t>(op == v1::ADD ? before + value : before * value);
       }
     }
   }

@@ -40,10 +40,11 @@ struct OpRow {
 
 // The families.
 using OpRows = absl::Span<const OpRow>;
-#define KILN_ONNX_FAMILIES(F)                                                                                       \
-  F(ActivationOps) F(AttentionOps) F(CastOps) F(ControlOps) F(ConvOps) F(ElementwiseOps) F(GatherOps)               \
-  F(LogicOps) F(LossOps) F(MatmulOps) F(MovementOps) F(NormalizationOps) F(PoolOps) F(QuantizedOps)                 \
-  F(RecurrentOps) F(ReduceOps) F(ResizeOps) F(ScatterOps) F(SequenceOps) F(ShapeOps) F(SignalOps) F(TrigonometryOps)
+#define KILN_ONNX_FAMILIES(F)                                                                                 \
+  F(ActivationOps)                                                                                            \
+  F(AttentionOps) F(CastOps) F(ControlOps) F(ConvOps) F(ElementwiseOps) F(GatherOps) F(LogicOps) F(LossOps)   \
+      F(MatmulOps) F(MovementOps) F(NormalizationOps) F(PoolOps) F(QuantizedOps) F(RecurrentOps) F(ReduceOps) \
+          F(ResizeOps) F(ScatterOps) F(SequenceOps) F(ShapeOps) F(SignalOps) F(TrigonometryOps) F(SamplingOps)
 #define KILN_ONNX_DECLARE(family) OpRows family();
 KILN_ONNX_FAMILIES(KILN_ONNX_DECLARE)
 #undef KILN_ONNX_DECLARE

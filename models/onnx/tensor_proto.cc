@@ -142,7 +142,8 @@ absl::StatusOr<client::HostTensor> ReadTensor(const TensorProto& tensor, TensorS
     data = tensor.has_raw_data() ? tensor.raw_data() : FromLists(tensor, dtype);
   }
   if (static_cast<int64_t>(data.size()) != *bytes) {
-    return Malformed(tensor, absl::StrCat(client::TypeText(dtype, shape), " has ", *bytes, " bytes; there are ", data.size()));
+    return Malformed(tensor,
+                     absl::StrCat(client::TypeText(dtype, shape), " has ", *bytes, " bytes; there are ", data.size()));
   }
   source.bytes_left -= *bytes;
   return client::HostTensor{dtype, std::move(shape), std::move(data)};

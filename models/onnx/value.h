@@ -13,7 +13,7 @@ namespace kiln::onnx {
 // A tensor, a sequence of tensors whose length is known, or an optional without a value.
 struct Value {
   Value() = default;
-  Value(client::Tensor made) : tensor(made) {}                                 // NOLINT: implicit on purpose
+  Value(client::Tensor made) : tensor(made) {}                                  // NOLINT: implicit on purpose
   Value(std::vector<client::Tensor> tensors) : sequence(std::move(tensors)) {}  // NOLINT: implicit on purpose
   static Value Empty() {
     Value value;
@@ -30,9 +30,9 @@ struct Value {
 
 // In the order of the node's outputs. An op with one writes `return tensor;`.
 struct Outputs {
-  Outputs(client::Tensor tensor) : values{Value(tensor)} {}                  // NOLINT: implicit on purpose
-  Outputs(Value value) : values{std::move(value)} {}                         // NOLINT: implicit on purpose
-  Outputs(std::vector<Value> several) : values(std::move(several)) {}        // NOLINT: implicit on purpose
+  Outputs(client::Tensor tensor) : values{Value(tensor)} {}            // NOLINT: implicit on purpose
+  Outputs(Value value) : values{std::move(value)} {}                   // NOLINT: implicit on purpose
+  Outputs(std::vector<Value> several) : values(std::move(several)) {}  // NOLINT: implicit on purpose
   Outputs(const std::vector<client::Tensor>& several) : values(several.begin(), several.end()) {}  // NOLINT
 
   std::vector<Value> values;

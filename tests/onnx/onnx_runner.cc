@@ -90,8 +90,9 @@ std::string RunCase(const std::string& folder, CpuEngine* engine) {
     if (input.used && input.slot < inputs->size()) arguments[input.slot] = ForCompiler((*inputs)[input.slot]);
   }
   for (const onnx::Model::Constant& constant : model->constants) arguments[constant.slot] = ForCompiler(constant.value);
-  const absl::StatusOr<compiler::InterpResult> run =
-      engine != nullptr ? engine->Run(model->graph, arguments, compiler::Options()) : RunInterpreted(model->graph, arguments);
+  const absl::StatusOr<compiler::InterpResult> run = engine != nullptr
+                                                         ? engine->Run(model->graph, arguments, compiler::Options())
+                                                         : RunInterpreted(model->graph, arguments);
   if (!run.ok()) return absl::StrCat("failed\t", OneLine(run.status()));
 
   std::vector<std::string> results;

@@ -27,7 +27,8 @@ Result Celu(Node& node) {
 }
 
 Result Selu(Node& node) {
-  const double alpha = node.Float("alpha", 1.67326319217681884765625F), gamma = node.Float("gamma", 1.05070102214813232421875F);
+  const double alpha = node.Float("alpha", 1.67326319217681884765625F),
+               gamma = node.Float("gamma", 1.05070102214813232421875F);
   return InWide(node.In(0), [&](Tensor x) { return gamma * Where(x <= 0.0, alpha * Exp(x) - alpha, x); });
 }
 
@@ -63,15 +64,11 @@ Result Swish(Node& node) {
   return InWide(node.In(0), [&](Tensor x) { return x * Sigmoid(x * alpha); });
 }
 
-// The first half along an axis, times Swish of it, times the other half.
+// Swish of the gate, times the other.
 Result SwiGlu(Node& node) {
-  const Tensor x = node.In(0);
-  KILN_ASSIGN_OR_RETURN(const int64_t axis, node.Axis(node.Int("axis", -1), x.rank()));
-  KILN_ASSIGN_OR_RETURN(const int64_t size, node.Dim(x, axis));
-  if (size % 2 != 0) return node.Bad(absl::StrCat("axis ", axis, " of ", ShapeText(x.sizes()), " has no two halves"));
   const double alpha = node.Float("alpha", 1);
-  const Tensor gate = Widened(Part(x, axis, 0, size / 2)), value = Widened(Part(x, axis, size / 2, size));
-  return Cast(gate * Sigmoid(gate * alpha) * value, x.dtype());
+  const Tensor gate = InWide(node.In(0), [&](Tensor x) { return x * Sigmoid(x * alpha); });
+  return gate * node.In(1);
 }
 
 // Before opset 13 all axes from `axis` on are one.
@@ -86,15 +83,13 @@ Result AlongAxis(Node& node, F&& f) {
 }
 
 Result Softmax(Node& node) {
-  return AlongAxis(node, [](Tensor x, int64_t axis) {
-    return InWide(x, [&](Tensor y) { return client::Softmax(y, axis); });
-  });
+  return AlongAxis(
+      node, [](Tensor x, int64_t axis) { return InWide(x, [&](Tensor y) { return client::Softmax(y, axis); }); });
 }
 
 Result LogSoftmax(Node& node) {
-  return AlongAxis(node, [](Tensor x, int64_t axis) {
-    return InWide(x, [&](Tensor y) { return client::LogSoftmax(y, axis); });
-  });
+  return AlongAxis(
+      node, [](Tensor x, int64_t axis) { return InWide(x, [&](Tensor y) { return client::LogSoftmax(y, axis); }); });
 }
 
 Result Hardmax(Node& node) {
@@ -119,7 +114,7 @@ constexpr OpRow kRows[] = {
     {"Shrink", 9, Shrink, 1, 1},
     {"PRelu", 7, PRelu, 2, 2},
     {"Swish", 24, Swish, 1, 1},
-    {"SwiGLU", 27, SwiGlu, 1, 1},
+    {"SwiGLU", 27, SwiGlu, 2, 2},
     {"Softmax", 1, Softmax, 1, 1},
     {"LogSoftmax", 1, LogSoftmax, 1, 1},
     {"Hardmax", 1, Hardmax, 1, 1},
@@ -128,8 +123,8 @@ constexpr OpRow kRows[] = {
     KILN_UNARY("Erf", 9, Erf(x)),
     KILN_UNARY("Softplus", 1, Softplus(x)),
     KILN_UNARY("Softsign", 1, x / (1.0 + Abs(x))),
-    KILN_UNARY("Mish", 18, x * Tanh(Softplus(x))),
-    KILN_UNARY("HardSwish", 14, x * Clamp(x * (1.0 / 6) + 0.5, 0, 1)),
+    KILN_UNARY("Mish", 18, x* Tanh(Softplus(x))),
+    KILN_UNARY("HardSwish", 14, x* Clamp(x * (1.0 / 6) + 0.5, 0, 1)),
     {"Gelu", 1, [](Node& node) -> Result { return InWide(node.In(0), ErfGelu); }, 1, 1, kMicrosoft},
     {"QuickGelu", 1,
      [](Node& node) -> Result {

@@ -15,7 +15,8 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 absl::StatusOr<Tensor> Heads(Node& node, Tensor x, int64_t heads) {
   if (x.rank() == 4) return x;
   KILN_ASSIGN_OR_RETURN(const int64_t hidden, node.Dim(x, 2));
-  if (x.rank() != 3 || heads < 1 || hidden % heads != 0) return node.Bad(absl::StrCat(ShapeText(x.sizes()), " has no ", heads, " heads"));
+  if (x.rank() != 3 || heads < 1 || hidden % heads != 0)
+    return node.Bad(absl::StrCat(ShapeText(x.sizes()), " has no ", heads, " heads"));
   return Permute(Reshape(x, {x.size(0), x.size(1), heads, hidden / heads}), {0, 2, 1, 3});
 }
 
@@ -48,7 +49,8 @@ Result Attention(Node& node) {
   KILN_ASSIGN_OR_RETURN(const int64_t width, node.Dim(q, 3));
   KILN_ASSIGN_OR_RETURN(const int64_t heads, node.Dim(q, 1));
   KILN_ASSIGN_OR_RETURN(const int64_t kv_heads, node.Dim(k, 1));
-  if (kv_heads < 1 || heads % kv_heads != 0) return node.Bad(absl::StrCat(heads, " heads of queries for ", kv_heads, " of keys"));
+  if (kv_heads < 1 || heads % kv_heads != 0)
+    return node.Bad(absl::StrCat(heads, " heads of queries for ", kv_heads, " of keys"));
   const v1::DType dtype = query.dtype();
   Size past = 0;
   if (node.Has(4) && node.Has(5)) {
@@ -74,7 +76,9 @@ Result Attention(Node& node) {
   Graph& graph = node.graph();
   Tensor bias;
   const auto add = [&](Tensor more) { bias = bias.valid() ? bias + more : more; };
-  const auto forbid = [&](Tensor allowed) { add(Where(allowed, graph.Constant(0, wide), graph.Constant(-kInfinity, wide))); };
+  const auto forbid = [&](Tensor allowed) {
+    add(Where(allowed, graph.Constant(0, wide), graph.Constant(-kInfinity, wide)));
+  };
   if (node.Has(3)) {
     KILN_ASSIGN_OR_RETURN(const Tensor mask, Bias(node, node.In(3), keys, wide));
     add(mask);
@@ -100,7 +104,8 @@ Result Attention(Node& node) {
   Tensor shares = Cast(Softmax(scores, -1), wide);
   if (bias.valid()) shares = Where(BroadcastAs(Max(bias, -1, true), shares) == -kInfinity, Filled(shares, 0), shares);
   Tensor result = Cast(Matmul(shares, Widened(v)), dtype);
-  if (query.rank() == 3) result = Reshape(Permute(result, {0, 2, 1, 3}), {result.size(0), result.size(2), result.size(1) * result.size(3)});
+  if (query.rank() == 3)
+    result = Reshape(Permute(result, {0, 2, 1, 3}), {result.size(0), result.size(2), result.size(1) * result.size(3)});
 
   const int64_t mode = node.Int("qk_matmul_output_mode");
   const Tensor shown = mode == 1 ? capped : mode == 2 ? biased : mode == 3 ? shares : raw;
@@ -114,7 +119,8 @@ Result RotaryEmbedding(Node& node) {
   KILN_ASSIGN_OR_RETURN(const int64_t width, node.Dim(heads, 3));
   int64_t turned = node.Int("rotary_embedding_dim");
   if (turned == 0) turned = width;
-  if (turned < 2 || turned > width || turned % 2 != 0) return node.Bad(absl::StrCat("the first ", turned, " of ", width, " are no pairs"));
+  if (turned < 2 || turned > width || turned % 2 != 0)
+    return node.Bad(absl::StrCat("the first ", turned, " of ", width, " are no pairs"));
   const auto angles = [&](size_t i) {
     Tensor cache = node.In(i);
     if (node.Has(3)) cache = Embedding(cache, node.In(3));
@@ -131,7 +137,58 @@ Result RotaryEmbedding(Node& node) {
   return x.rank() == 3 ? Reshape(Permute(result, {0, 2, 1, 3}), x.sizes()) : result;
 }
 
+// A state (keys by values) instead of scores: each turn it decays, takes in its key and value, and is read by its
+// query.
+Result LinearAttention(Node& node) {
+  const int64_t heads = node.Int("q_num_heads"), kv_heads = node.Int("kv_num_heads");
+  const std::string rule = node.Text("update_rule", "gated_delta");
+  const bool gated = rule == "gated" || rule == "gated_delta", delta = rule == "delta" || rule == "gated_delta";
+  if (!gated && !delta && rule != "linear") return node.Bad("update_rule is linear, gated, delta or gated_delta");
+  if (heads < 1 || kv_heads < 1 || heads % kv_heads != 0)
+    return node.Bad(absl::StrCat(heads, " heads of queries for ", kv_heads, " of keys"));
+  if (gated != node.Has(4) || delta != node.Has(5)) return node.Bad("decay and beta are there where the rule has them");
+  KILN_ASSIGN_OR_RETURN(Tensor q, Heads(node, node.In(0), heads));
+  KILN_ASSIGN_OR_RETURN(Tensor k, Heads(node, node.In(1), kv_heads));
+  KILN_ASSIGN_OR_RETURN(Tensor v, Heads(node, node.In(2), kv_heads));
+  KILN_ASSIGN_OR_RETURN(const int64_t length, node.Dim(q, 2));
+  KILN_ASSIGN_OR_RETURN(const int64_t width, node.Dim(k, 3));
+  KILN_RETURN_IF_ERROR(node.CheckTurns(length));
+  q = Cast(q, v1::FLOAT32);
+  k = Cast(k, v1::FLOAT32);
+  v = Cast(v, v1::FLOAT32);
+  Tensor decay, beta;
+  if (gated) {
+    KILN_ASSIGN_OR_RETURN(decay, Heads(node, node.In(4), kv_heads));
+    decay = Exp(Cast(decay, v1::FLOAT32));
+  }
+  if (delta) {
+    KILN_ASSIGN_OR_RETURN(const int64_t betas, node.Dim(node.In(5), 2));
+    KILN_ASSIGN_OR_RETURN(beta, Heads(node, node.In(5), betas == 1 ? 1 : kv_heads));
+    beta = Cast(beta, v1::FLOAT32);
+  }
+  const double given = node.Float("scale"), scale = given != 0 ? given : 1 / std::sqrt(static_cast<double>(width));
+  Tensor state = node.Has(3) ? Cast(node.In(3), v1::FLOAT32)
+                             : node.graph().Zeros({k.size(0), kv_heads, width, v.size(3)}, v1::FLOAT32);
+  std::vector<Tensor> rows;
+  for (int64_t turn = 0; turn < length; ++turn) {
+    const auto at = [&](Tensor x) { return Part(x, 2, turn, turn + 1); };  // (batch, heads, 1, width)
+    if (gated) state = state * Transpose(at(decay));
+    Tensor value = at(v);
+    if (delta) value = at(beta) * (value - Matmul(at(k), state));
+    state = state + Transpose(at(k)) * value;
+    rows.push_back(Matmul(at(q), Shared(state, heads / kv_heads)) * scale);
+    KILN_RETURN_IF_ERROR(node.graph().status());
+  }
+  if (rows.empty()) return node.Refuse("a sequence of nothing");
+  const Tensor result = Permute(Joined(rows, 2), {0, 2, 1, 3});
+  const v1::DType kept = node.Has(3) ? node.In(3).dtype() : node.In(0).dtype();
+  return std::vector<Tensor>{
+      Cast(Reshape(result, {result.size(0), result.size(1), result.size(2) * result.size(3)}), node.In(0).dtype()),
+      Cast(state, kept)};
+}
+
 constexpr OpRow kRows[] = {
+    {"LinearAttention", 27, LinearAttention, 3, 6},
     {"Attention", 23, Attention, 3, 7},
     {"RotaryEmbedding", 23, RotaryEmbedding, 3, 4},
 };

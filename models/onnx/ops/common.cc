@@ -23,7 +23,8 @@ Tensor Divided(v1::Op op, Tensor a, Tensor b) {
   Graph& graph = *a.graph();
   const auto shape = BroadcastShape(a.sizes(), b.sizes());
   if (!shape || a.dtype() != b.dtype()) {
-    return graph.Fail(v1::SHAPE_MISMATCH, "Div", absl::StrCat(TypeText(a.dtype(), a.sizes()), " and ", TypeText(b.dtype(), b.sizes())));
+    return graph.Fail(v1::SHAPE_MISMATCH, "Div",
+                      absl::StrCat(TypeText(a.dtype(), a.sizes()), " and ", TypeText(b.dtype(), b.sizes())));
   }
   return graph.Node(op, {a.node(), b.node()}, a.dtype(), *shape);
 }

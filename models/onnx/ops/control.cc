@@ -21,10 +21,12 @@ std::optional<bool> Truth(Node& node, Tensor condition) {
 
 // Where `condition`, a, else b.
 absl::StatusOr<Value> Choice(Node& node, Tensor condition, const Value& a, const Value& b) {
-  if (!a.tensor.valid() || !b.tensor.valid()) return node.Refuse("branches that give sequences or optionals under a condition that is not known");
+  if (!a.tensor.valid() || !b.tensor.valid())
+    return node.Refuse("branches that give sequences or optionals under a condition that is not known");
   if (a.tensor.sizes() != b.tensor.sizes() || a.tensor.dtype() != b.tensor.dtype()) {
     return node.Refuse(absl::StrCat("branches that give ", TypeText(a.tensor.dtype(), a.tensor.sizes()), " and ",
-                                    TypeText(b.tensor.dtype(), b.tensor.sizes()), " under a condition that is not known"));
+                                    TypeText(b.tensor.dtype(), b.tensor.sizes()),
+                                    " under a condition that is not known"));
   }
   return Value(Where(condition, a.tensor, b.tensor));
 }
@@ -62,7 +64,8 @@ Result Loop(Node& node) {
   std::vector<Value> carried;
   for (size_t i = 2; i < node.inputs(); ++i) carried.push_back(node.At(i));
   const size_t kept = carried.size();
-  if (body->output_size() < static_cast<int>(kept) + 1) return node.Bad("the body gives fewer values than it is to carry on");
+  if (body->output_size() < static_cast<int>(kept) + 1)
+    return node.Bad("the body gives fewer values than it is to carry on");
   const size_t collected = static_cast<size_t>(body->output_size()) - 1 - kept;
   std::vector<std::vector<Tensor>> rows(collected);
   Tensor active;  // Whether the turns go on, once that is not known.
@@ -79,7 +82,8 @@ Result Loop(Node& node) {
     inputs.insert(inputs.end(), carried.begin(), carried.end());
     KILN_ASSIGN_OR_RETURN(std::vector<Value> made, node.Run(*body, std::move(inputs)));
     KILN_RETURN_IF_ERROR(graph.status());
-    if (!made[0].tensor.valid() || made[0].tensor.dtype() != v1::BOOL) return node.Bad("the body's first output is no condition");
+    if (!made[0].tensor.valid() || made[0].tensor.dtype() != v1::BOOL)
+      return node.Bad("the body's first output is no condition");
     condition = Reshape(made[0].tensor, Sizes());
     for (size_t i = 0; i < kept; ++i) {
       if (active.valid()) {
@@ -113,7 +117,9 @@ Result Scan(Node& node) {
   if (scanned < 1 || scanned > inputs) return node.Bad("num_scan_inputs is not from 1 to the number of inputs");
   const int64_t states = inputs - scanned, collected = body->output_size() - states;
   if (collected < 0) return node.Bad("the body gives fewer values than it is to carry on");
-  const auto list = [&](const char* name, int64_t count) { return node.Ints(name, std::vector<int64_t>(static_cast<size_t>(count), 0)); };
+  const auto list = [&](const char* name, int64_t count) {
+    return node.Ints(name, std::vector<int64_t>(static_cast<size_t>(count), 0));
+  };
   const auto from = list("scan_input_axes", scanned), back = list("scan_input_directions", scanned);
   const auto to = list("scan_output_axes", collected), reversed = list("scan_output_directions", collected);
   if (static_cast<int64_t>(from.size()) != scanned || static_cast<int64_t>(back.size()) != scanned ||

@@ -34,10 +34,10 @@ Result ConvTranspose(Node& node) {
       (!shape.empty() && shape.size() != axes)) {
     return node.Bad("an attribute is not one number an axis");
   }
-  if (groups < 1 || in % groups != 0 || x.size(1) != in) return node.Bad(absl::StrCat("an input of ", ShapeText(x.sizes()), " and a weight of ", ShapeText(filter)));
+  if (groups < 1 || in % groups != 0 || x.size(1) != in)
+    return node.Bad(absl::StrCat("an input of ", ShapeText(x.sizes()), " and a weight of ", ShapeText(filter)));
   const std::string automatic = node.Text("auto_pad", "NOTSET");
   Window window{kernel, std::vector<int64_t>(axes, 1), dilation, {}, {}, none, {}};
-  AxisRanges spread(static_cast<size_t>(x.rank()), {0, 0});
   for (size_t i = 0; i < axes; ++i) {
     const auto axis = static_cast<int64_t>(i) + 2;
     KILN_ASSIGN_OR_RETURN(const int64_t size, node.Dim(x, axis));
@@ -50,17 +50,12 @@ Result ConvTranspose(Node& node) {
     if (!shape.empty() || automatic == "SAME_UPPER" || automatic == "SAME_LOWER") {
       const int64_t wanted = shape.empty() ? size * stride[i] : shape[i];
       const int64_t total = full - wanted;
-      pads[i] = automatic == "SAME_UPPER" ? total / 2 : total - total / 2;
+      const int64_t half = total >> 1;  // toward minus infinity, for less than nothing may be cut
+      pads[i] = automatic == "SAME_UPPER" ? half : total - half;
       pads[i + axes] = total - pads[i];
     }
     // Between the elements, then around them; what is negative is cut away.
-    Sizes apart = x.sizes();
-    apart.insert(apart.begin() + axis + 1, 1);
-    AxisRanges gap(apart.size(), {0, 0});
-    gap[axis + 1].second = stride[i] - 1;
-    Sizes joined = x.sizes();
-    joined[axis] = size * stride[i];
-    x = Part(Reshape(Pad(Reshape(x, apart), gap), joined), axis, 0, (size - 1) * stride[i] + 1);
+    x = Apart(x, axis, stride[i]);
     if (!x.valid()) return x;
     const int64_t before = reach - pads[i], after = reach - pads[i + axes] + more[i];
     x = Part(x, axis, std::max<int64_t>(0, -before), x.size(axis) - std::max<int64_t>(0, -after));
@@ -95,21 +90,99 @@ Tensor Centred(Tensor x, Tensor zero, int64_t axis) {
 Result ConvInteger(Node& node) {
   KILN_ASSIGN_OR_RETURN(auto kernel, KernelOf(node, node.In(1)));
   KILN_ASSIGN_OR_RETURN(const Window window, WindowOf(node, node.In(0), std::move(kernel)));
-  return Convolved(node, Centred(node.In(0), node.In(2), 1), Centred(node.In(1), node.In(3), 0), Tensor(), node.Int("group", 1), window);
+  return Convolved(node, Centred(node.In(0), node.In(2), 1), Centred(node.In(1), node.In(3), 0), Tensor(),
+                   node.Int("group", 1), window);
 }
 
 Result QLinearConv(Node& node) {
   const Tensor x = node.In(0), weight = node.In(3);
   KILN_ASSIGN_OR_RETURN(auto kernel, KernelOf(node, weight));
   KILN_ASSIGN_OR_RETURN(const Window window, WindowOf(node, x, std::move(kernel)));
-  KILN_ASSIGN_OR_RETURN(const Tensor sum, Convolved(node, Centred(x, node.In(2), 1), Centred(weight, node.In(5), 0), node.In(8), node.Int("group", 1), window));
-  Tensor scale = node.In(4).rank() == 1 && node.In(4).size(0) != 1 ? Along(node.In(4), 1, x.rank()) : Reshape(node.In(4), Sizes());
+  KILN_ASSIGN_OR_RETURN(const Tensor sum, Convolved(node, Centred(x, node.In(2), 1), Centred(weight, node.In(5), 0),
+                                                    node.In(8), node.Int("group", 1), window));
+  Tensor scale =
+      node.In(4).rank() == 1 && node.In(4).size(0) != 1 ? Along(node.In(4), 1, x.rank()) : Reshape(node.In(4), Sizes());
   scale = Reshape(node.In(1), Sizes()) * scale / Reshape(node.In(6), Sizes());
   const Tensor zero = Cast(Reshape(node.In(7), Sizes()), v1::FLOAT32);
   return Saturated(RoundEven(Cast(sum, v1::FLOAT32) * scale) + zero, node.In(7).dtype());
 }
 
+// Each element of a window is added to where it was taken from.
+Result Col2Im(Node& node) {
+  const Tensor x = node.In(0);
+  KILN_ASSIGN_OR_RETURN(const std::vector<int64_t> image, node.Integers(1));
+  KILN_ASSIGN_OR_RETURN(const std::vector<int64_t> kernel, node.Integers(2));
+  const size_t axes = image.size();
+  const std::vector<int64_t> ones(axes, 1), stride = node.Ints("strides", ones),
+                                            dilation = node.Ints("dilations", ones);
+  const std::vector<int64_t> pads = node.Ints("pads", std::vector<int64_t>(2 * axes, 0));
+  if (x.rank() != 3 || kernel.size() != axes || stride.size() != axes || dilation.size() != axes ||
+      pads.size() != 2 * axes) {
+    return node.Bad("takes (batch, channels * kernel, windows), and one number an axis");
+  }
+  KILN_ASSIGN_OR_RETURN(const int64_t rows, node.Dim(x, 1));
+  int64_t count = 1;
+  Shape windows;
+  for (size_t i = 0; i < axes; ++i) {
+    constexpr int64_t kMost = int64_t{1} << 24;
+    for (const int64_t one : {image[i], kernel[i], stride[i], dilation[i]}) {
+      if (one < 1 || one > kMost) return node.Bad("an attribute is out of range");
+    }
+    if (pads[i] < 0 || pads[i] > kMost || pads[i + axes] < 0 || pads[i + axes] > kMost)
+      return node.Bad("pads are out of range");
+    count *= kernel[i];
+    if (count > 4096) return node.Refuse("a kernel of more than 4096 elements");
+    const int64_t room = image[i] + pads[i] + pads[i + axes] - dilation[i] * (kernel[i] - 1) - 1;
+    if (room < 0) return node.Bad("the window is longer than the image");
+    windows.push_back(room / stride[i] + 1);
+  }
+  if (rows % count != 0) return node.Bad("the rows are not whole kernels");
+  Sizes split = {x.size(0), rows / count, count};
+  split.insert(split.end(), windows.begin(), windows.end());
+  const Tensor all = Reshape(x, split);
+  Tensor sum;
+  for (int64_t k = 0; k < count; ++k) {
+    Tensor part = Squeeze(Part(all, 2, k, k + 1), 2);
+    AxisRanges around(2, {0, 0}), kept = {{0, x.size(0)}, {0, rows / count}};
+    int64_t rest = k, inner = count;
+    for (size_t i = 0; i < axes; ++i) {
+      inner /= kernel[i];
+      const int64_t offset = rest / inner * dilation[i], reach = (windows[i] - 1) * stride[i] + 1;
+      rest %= inner;
+      part = Apart(part, static_cast<int64_t>(i) + 2, stride[i]);
+      around.push_back({offset, image[i] + pads[i] + pads[i + axes] - reach - offset});
+      kept.push_back({pads[i], pads[i] + image[i]});
+    }
+    part = client::Shrink(Pad(part, around), kept);
+    sum = sum.valid() ? sum + part : part;
+  }
+  return sum;
+}
+
+// Over the sequence and what came before it, of which the end is the next state.
+Result CausalConvWithState(Node& node) {
+  const Tensor x = node.In(0), weight = node.In(1);
+  if (x.rank() != 3 || weight.rank() != 3) return node.Bad("takes (batch, channels, length) and (channels, 1, kernel)");
+  KILN_ASSIGN_OR_RETURN(const int64_t channels, node.Dim(x, 1));
+  KILN_ASSIGN_OR_RETURN(const int64_t length, node.Dim(x, 2));
+  KILN_ASSIGN_OR_RETURN(const int64_t kernel, node.Dim(weight, 2));
+  if (kernel < 1) return node.Bad("a kernel of nothing");
+  const Tensor before = node.Has(3) ? node.In(3) : node.graph().Zeros({x.size(0), channels, kernel - 1}, x.dtype());
+  const Tensor padded = Joined({before, x}, 2);
+  const Window window{{kernel}, {1}, {1}, {0}, {0}, {0}, {length}};
+  KILN_ASSIGN_OR_RETURN(Tensor result, Convolved(node, padded, weight, node.In(2), channels, window));
+  const std::string activation = node.Text("activation", "none");
+  if (activation == "silu" || activation == "swish") {
+    result = InWide(result, [](Tensor y) { return y * Sigmoid(y); });
+  } else if (activation != "none") {
+    return node.Bad("activation is none, silu or swish");
+  }
+  return std::vector<Tensor>{result, Part(padded, 2, length, length + kernel - 1)};
+}
+
 constexpr OpRow kRows[] = {
+    {"Col2Im", 18, Col2Im, 3, 3},
+    {"CausalConvWithState", 27, CausalConvWithState, 2, 4},
     {"Conv", 1, Conv, 2, 3},
     {"ConvTranspose", 1, ConvTranspose, 2, 3},
     {"ConvInteger", 10, ConvInteger, 2, 4},

@@ -1,5 +1,6 @@
 // Arithmetic of each element.
 #include <cmath>
+#include <limits>
 
 #include "models/onnx/ops/common.h"
 
@@ -19,8 +20,11 @@ Result Modulo(Node& node) {
   const Tensor a = node.In(0), b = node.In(1);
   if (!IsFloat(a.dtype())) return node.Int("fmod") != 0 ? TruncMod(a, b) : Mod(a, b);
   const Tensor x = Widened(a), y = Widened(b);
-  const Tensor rest = x - Trunc(x / y) * y;
-  return Cast(node.Int("fmod") != 0 ? rest : Where((rest != 0.0) & ((rest < 0.0) != (y < 0.0)), rest + y, rest), a.dtype());
+  // What is finite is its own remainder by what is infinite.
+  const double infinity = std::numeric_limits<double>::infinity();
+  const Tensor rest = Where((Abs(y) == infinity) & (Abs(x) != infinity), x, x - Trunc(x / y) * y);
+  return Cast(node.Int("fmod") != 0 ? rest : Where((rest != 0.0) & ((rest < 0.0) != (y < 0.0)), rest + y, rest),
+              a.dtype());
 }
 
 // By multiplying where the exponent is a small whole number that is known: exact for integers.
@@ -77,14 +81,24 @@ Result MinOfAll(Node& node) {
 }
 
 #define KILN_UNARY(name, since, expression) \
-  {name, since, [](Node& node) -> Result { const Tensor x = node.In(0); return expression; }, 1, 1}
-#define KILN_BINARY(name, since, expression) \
-  {name, since, [](Node& node) -> Result { const Tensor a = node.In(0), b = node.In(1); return expression; }, 2, 2}
+  {name, since,                             \
+   [](Node& node) -> Result {               \
+     const Tensor x = node.In(0);           \
+     return expression;                     \
+   },                                       \
+   1, 1}
+#define KILN_BINARY(name, since, expression)      \
+  {name, since,                                   \
+   [](Node& node) -> Result {                     \
+     const Tensor a = node.In(0), b = node.In(1); \
+     return expression;                           \
+   },                                             \
+   2, 2}
 
 constexpr OpRow kRows[] = {
     KILN_BINARY("Add", 7, a + b),
     KILN_BINARY("Sub", 7, a - b),
-    KILN_BINARY("Mul", 7, a * b),
+    KILN_BINARY("Mul", 7, a* b),
     {"Div", 7, Divide, 2, 2},
     {"Mod", 10, Modulo, 2, 2},
     {"Pow", 7, Power, 2, 2},

@@ -25,8 +25,8 @@ Tensor Places(Node& node, const Shape& x, int64_t replaced, Tensor along) {
   int64_t stride = 1;
   Tensor places;
   for (int64_t axis = static_cast<int64_t>(x.size()) - 1; axis >= 0; --axis) {
-    const Tensor at = axis == replaced ? along
-                                       : Along(node.graph().Arange(along.size(axis), v1::INT64), axis, along.rank());
+    const Tensor at =
+        axis == replaced ? along : Along(node.graph().Arange(along.size(axis), v1::INT64), axis, along.rank());
     places = places.valid() ? places + at * stride : at * stride;
     stride *= x[axis];
   }
@@ -40,7 +40,8 @@ Result GatherElements(Node& node) {
   KILN_ASSIGN_OR_RETURN(const Shape wanted, node.Dims(node.In(1)));
   if (wanted.size() != shape.size()) return node.Bad("the indices are not of the data's rank");
   for (size_t i = 0; i < shape.size(); ++i) {
-    if (static_cast<int64_t>(i) != axis && wanted[i] > shape[i]) return node.Bad(absl::StrCat("indices of ", ShapeText(wanted), " into ", ShapeText(shape)));
+    if (static_cast<int64_t>(i) != axis && wanted[i] > shape[i])
+      return node.Bad(absl::StrCat("indices of ", ShapeText(wanted), " into ", ShapeText(shape)));
   }
   const Tensor ids = FromEnd(Cast(node.In(1), v1::INT64), x.size(axis));
   const Tensor inside = (ids >= 0) & (ids < shape[axis]);
@@ -55,9 +56,11 @@ Result GatherNd(Node& node) {
   KILN_ASSIGN_OR_RETURN(const Shape shape, node.Dims(x));
   KILN_ASSIGN_OR_RETURN(const Shape wanted, node.Dims(ids));
   const int64_t batch = node.Int("batch_dims"), rank = x.rank();
-  if (wanted.empty() || batch < 0 || batch >= static_cast<int64_t>(wanted.size()) || batch > rank) return node.Bad("indices of rank 0, or a batch of more axes than there are");
+  if (wanted.empty() || batch < 0 || batch >= static_cast<int64_t>(wanted.size()) || batch > rank)
+    return node.Bad("indices of rank 0, or a batch of more axes than there are");
   const int64_t depth = wanted.back();
-  if (depth < 0 || batch + depth > rank) return node.Bad(absl::StrCat("an index of ", depth, " numbers into ", ShapeText(shape)));
+  if (depth < 0 || batch + depth > rank)
+    return node.Bad(absl::StrCat("an index of ", depth, " numbers into ", ShapeText(shape)));
   Tensor places;
   int64_t stride = 1;
   for (int64_t axis = batch + depth - 1; axis >= 0; --axis) {
@@ -110,11 +113,8 @@ Result ReverseSequence(Node& node) {
 }
 
 constexpr OpRow kRows[] = {
-    {"Gather", 1, GatherRows, 2, 2},
-    {"GatherElements", 11, GatherElements, 2, 2},
-    {"GatherND", 11, GatherNd, 2, 2},
-    {"Compress", 9, Compress, 2, 2},
-    {"ReverseSequence", 10, ReverseSequence, 2, 2},
+    {"Gather", 1, GatherRows, 2, 2}, {"GatherElements", 11, GatherElements, 2, 2},   {"GatherND", 11, GatherNd, 2, 2},
+    {"Compress", 9, Compress, 2, 2}, {"ReverseSequence", 10, ReverseSequence, 2, 2},
 };
 
 }  // namespace

@@ -27,15 +27,25 @@ Result IsInf(Node& node) {
 Result Choose(Node& node) { return Where(node.In(0), node.In(1), node.In(2)); }
 
 #define KILN_UNARY(name, since, expression) \
-  {name, since, [](Node& node) -> Result { const Tensor x = node.In(0); return expression; }, 1, 1}
-#define KILN_BINARY(name, since, expression) \
-  {name, since, [](Node& node) -> Result { const Tensor a = node.In(0), b = node.In(1); return expression; }, 2, 2}
+  {name, since,                             \
+   [](Node& node) -> Result {               \
+     const Tensor x = node.In(0);           \
+     return expression;                     \
+   },                                       \
+   1, 1}
+#define KILN_BINARY(name, since, expression)      \
+  {name, since,                                   \
+   [](Node& node) -> Result {                     \
+     const Tensor a = node.In(0), b = node.In(1); \
+     return expression;                           \
+   },                                             \
+   2, 2}
 
 constexpr OpRow kRows[] = {
-    KILN_BINARY("And", 7, a & b),
+    KILN_BINARY("And", 7, a& b),
     KILN_BINARY("Or", 7, a | b),
     KILN_BINARY("Xor", 7, a ^ b),
-    KILN_BINARY("BitwiseAnd", 18, a & b),
+    KILN_BINARY("BitwiseAnd", 18, a& b),
     KILN_BINARY("BitwiseOr", 18, a | b),
     KILN_BINARY("BitwiseXor", 18, a ^ b),
     KILN_BINARY("Equal", 7, a == b),

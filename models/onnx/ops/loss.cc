@@ -11,7 +11,8 @@ using namespace client;  // NOLINT: the builder's functions are this room's word
 // -scores[n, label, …] times the label's weight; a label that is ignored weighs nothing.
 Result NegativeLogLikelihood(Node& node, Tensor scores) {
   const Tensor labels = Cast(node.In(1), v1::INT64);
-  if (scores.rank() < 2 || labels.rank() != scores.rank() - 1) return node.Bad(absl::StrCat("labels of ", ShapeText(labels.sizes()), " for ", ShapeText(scores.sizes())));
+  if (scores.rank() < 2 || labels.rank() != scores.rank() - 1)
+    return node.Bad(absl::StrCat("labels of ", ShapeText(labels.sizes()), " for ", ShapeText(scores.sizes())));
   const Tensor places = Along(node.graph().Arange(scores.size(1), v1::INT64), 1, scores.rank());
   const Tensor hot = places == Unsqueeze(labels, 1);
   const Tensor weights = node.Has(2) ? Along(Widened(node.In(2)), 1, scores.rank()) : Filled(Widened(scores), 1);

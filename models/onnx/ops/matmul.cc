@@ -8,7 +8,10 @@ namespace {
 
 using namespace client;  // NOLINT: the builder's functions are this room's words
 
-Result Multiply(Node& node) { return Matmul(node.In(0), node.In(1)); }
+// Products of narrow floats are not rounded before they are added.
+Tensor Product(Tensor a, Tensor b) { return Cast(Matmul(Widened(a), Widened(b)), a.dtype()); }
+
+Result Multiply(Node& node) { return Product(node.In(0), node.In(1)); }
 
 Result Gemm(Node& node) {
   Tensor a = node.In(0), b = node.In(1);
@@ -16,7 +19,7 @@ Result Gemm(Node& node) {
   if (node.Int("transA") != 0) a = Transpose(a);
   if (node.Int("transB") != 0) b = Transpose(b);
   const double alpha = node.Float("alpha", 1), beta = node.Float("beta", 1);
-  Tensor product = Matmul(a, b);
+  Tensor product = Product(a, b);
   const bool real = IsFloat(product.dtype());
   if (!real && (alpha != 1 || beta != 1)) return node.Refuse("alpha and beta beside integers");
   if (alpha != 1) product = product * alpha;
@@ -34,7 +37,8 @@ absl::StatusOr<std::string> Labels(Node& node, std::string term, int64_t rank) {
     for (int64_t i = hidden; i-- > 0;) names += static_cast<char>('0' + i);
     term.replace(dots, 3, names);
   }
-  if (static_cast<int64_t>(term.size()) != rank) return node.Bad(absl::StrCat("\"", term, "\" for a tensor of rank ", rank));
+  if (static_cast<int64_t>(term.size()) != rank)
+    return node.Bad(absl::StrCat("\"", term, "\" for a tensor of rank ", rank));
   return term;
 }
 
@@ -88,14 +92,15 @@ Result Einsum(Node& node) {
   }
   Tensor product;
   for (size_t i = 0; i < terms.size(); ++i) {
-    Tensor x = node.In(i);
+    Tensor x = Widened(node.In(i));
     std::string term = terms[i];
     // A letter twice is the diagonal: of two equal axes, the second summed where it is the first.
     for (size_t a = 0; a < term.size(); ++a) {
       for (size_t b = term.size() - 1; b > a; --b) {
         if (term[a] != term[b]) continue;
         const Tensor ids = node.graph().Arange(x.size(static_cast<int64_t>(a)));
-        const Tensor same = Along(ids, static_cast<int64_t>(a), x.rank()) == Along(ids, static_cast<int64_t>(b), x.rank());
+        const Tensor same =
+            Along(ids, static_cast<int64_t>(a), x.rank()) == Along(ids, static_cast<int64_t>(b), x.rank());
         x = Sum(Where(same, x, Filled(x, 0)), static_cast<int64_t>(b));
         term.erase(b, 1);
       }
@@ -112,17 +117,20 @@ Result Einsum(Node& node) {
   }
   std::vector<int64_t> summed;
   for (size_t axis = right.size(); axis < order.size(); ++axis) summed.push_back(static_cast<int64_t>(axis));
-  return summed.empty() ? product : Sum(product, summed);
+  return Cast(summed.empty() ? product : Sum(product, summed), node.In(0).dtype());
 }
 
 // By the first row's minors: 2, 6, 24 products.
 Tensor Determinant(Tensor x, int64_t size) {
-  const auto at = [&](int64_t row, int64_t column) { return Part(Part(x, x.rank() - 2, row, row + 1), x.rank() - 1, column, column + 1); };
+  const auto at = [&](int64_t row, int64_t column) {
+    return Part(Part(x, x.rank() - 2, row, row + 1), x.rank() - 1, column, column + 1);
+  };
   if (size == 1) return x;
   Tensor sum;
   for (int64_t column = 0; column < size; ++column) {
     const Tensor below = Part(x, x.rank() - 2, 1, size);
-    const Tensor minor = Joined({Part(below, x.rank() - 1, 0, column), Part(below, x.rank() - 1, column + 1, size)}, x.rank() - 1);
+    const Tensor minor =
+        Joined({Part(below, x.rank() - 1, 0, column), Part(below, x.rank() - 1, column + 1, size)}, x.rank() - 1);
     const Tensor term = at(0, column) * Determinant(minor, size - 1);
     sum = !sum.valid() ? term : column % 2 == 0 ? sum + term : sum - term;
   }
@@ -148,7 +156,7 @@ constexpr OpRow kRows[] = {
        if (node.Int("transBatchA") != 0 || node.Int("transBatchB") != 0) return node.Refuse("transposed batches");
        if (node.Int("transA") != 0) a = Transpose(a);
        if (node.Int("transB") != 0) b = Transpose(b);
-       return Matmul(a, b) * node.Float("alpha", 1);
+       return Product(a, b) * node.Float("alpha", 1);
      },
      2, 2, kMicrosoft},
 };

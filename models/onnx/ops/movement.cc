@@ -22,7 +22,8 @@ Result ReshapeTo(Node& node) {
   const bool keep = node.Int("allowzero") == 0;
   for (size_t axis = 0; axis < shape.size(); ++axis) {
     if (shape[axis] != 0 || !keep) continue;
-    if (static_cast<int64_t>(axis) >= x.rank()) return node.Bad(absl::StrCat("axis ", axis, " is to be as the input's, which has none"));
+    if (static_cast<int64_t>(axis) >= x.rank())
+      return node.Bad(absl::StrCat("axis ", axis, " is to be as the input's, which has none"));
     shape[axis] = x.size(static_cast<int64_t>(axis));
   }
   if (std::count(shape.begin(), shape.end(), Size(-1)) > 1) return node.Bad("more than one axis is -1");
@@ -43,7 +44,8 @@ Result SqueezeAxes(Node& node) {
   Sizes shape;
   for (int64_t axis = 0; axis < x.rank(); ++axis) {
     const bool named = std::find(axes.begin(), axes.end(), axis) != axes.end();
-    if (named && x.size(axis) != 1) return node.Bad(absl::StrCat("axis ", axis, " of ", ShapeText(x.sizes()), " is not 1"));
+    if (named && x.size(axis) != 1)
+      return node.Bad(absl::StrCat("axis ", axis, " of ", ShapeText(x.sizes()), " is not 1"));
     if (!named && !(all && x.size(axis) == 1)) shape.push_back(x.size(axis));
   }
   return Reshape(x, shape);
@@ -63,7 +65,9 @@ Result UnsqueezeAxes(Node& node) {
 
 Result FlattenTo(Node& node) {
   const Tensor x = node.In(0);
-  KILN_ASSIGN_OR_RETURN(const int64_t axis, node.Axis(node.Int("axis", 1), x.rank() + 1));
+  // A negative one counts from the rank, so the end of the axes has no negative name.
+  const int64_t named = node.Int("axis", 1);
+  KILN_ASSIGN_OR_RETURN(const int64_t axis, named < 0 ? node.Axis(named, x.rank()) : node.Axis(named, x.rank() + 1));
   Size rows = 1, columns = 1;
   for (int64_t i = 0; i < x.rank(); ++i) (i < axis ? rows : columns) = (i < axis ? rows : columns) * x.size(i);
   return Reshape(x, {rows, columns});
@@ -99,7 +103,8 @@ Result Split(Node& node) {
   } else {
     const int64_t count = node.Int("num_outputs", static_cast<int64_t>(node.outputs()));
     KILN_ASSIGN_OR_RETURN(const int64_t size, node.Dim(x, axis));
-    if (count < 1 || count != static_cast<int64_t>(node.outputs())) return node.Bad("the parts are not as many as the outputs");
+    if (count < 1 || count != static_cast<int64_t>(node.outputs()))
+      return node.Bad("the parts are not as many as the outputs");
     const int64_t each = (size + count - 1) / count;
     for (int64_t i = 0; i < count; ++i) parts.push_back(std::max<int64_t>(0, std::min(each, size - i * each)));
   }
@@ -122,8 +127,12 @@ Result SliceAxes(Node& node) {
   if (lists) {
     KILN_ASSIGN_OR_RETURN(starts, node.SizesIn(1));
     KILN_ASSIGN_OR_RETURN(ends, node.SizesIn(2));
-    if (node.Has(3)) { KILN_ASSIGN_OR_RETURN(axes, node.Integers(3)); }
-    if (node.Has(4)) { KILN_ASSIGN_OR_RETURN(steps, node.Integers(4)); }
+    if (node.Has(3)) {
+      KILN_ASSIGN_OR_RETURN(axes, node.Integers(3));
+    }
+    if (node.Has(4)) {
+      KILN_ASSIGN_OR_RETURN(steps, node.Integers(4));
+    }
   } else {
     starts = Sizes(node.Ints("starts"));
     ends = Sizes(node.Ints("ends"));
@@ -147,14 +156,17 @@ Result SliceAxes(Node& node) {
     const auto clipped = [&](int64_t at, int64_t least, int64_t most) {
       return std::clamp(at < 0 ? std::max(at, -*size - 1) + *size : at, least, most);
     };
-    int64_t begin = clipped(*from, 0, back ? *size - 1 : *size), end = clipped(*to, back ? -1 : 0, back ? *size - 1 : *size);
+    int64_t begin = clipped(*from, 0, back ? *size - 1 : *size),
+            end = clipped(*to, back ? -1 : 0, back ? *size - 1 : *size);
     if (*to < -*size && back) end = -1;
     if (back) {
       x = Flip(x, {axes[i]});
       begin = *size - 1 - begin;
       end = *size - 1 - end;
     }
-    x = *size == 0 ? x : Slice(x, axes[i], begin, std::max(begin, end), std::min(std::abs(steps[i]), std::max<int64_t>(1, *size)));
+    x = *size == 0
+            ? x
+            : Slice(x, axes[i], begin, std::max(begin, end), std::min(std::abs(steps[i]), std::max<int64_t>(1, *size)));
   }
   return x;
 }
@@ -200,7 +212,8 @@ Result PadAxes(Node& node) {
     (after.least() < 0 ? less : more)[axes[i]].second = after;
   }
   AxisRanges kept;
-  for (int64_t axis = 0; axis < x.rank(); ++axis) kept.push_back({0 - less[axis].first, x.size(axis) + less[axis].second});
+  for (int64_t axis = 0; axis < x.rank(); ++axis)
+    kept.push_back({0 - less[axis].first, x.size(axis) + less[axis].second});
   x = client::Shrink(x, kept);
   if (mode == "constant") {
     const Tensor ones = x.valid() ? node.graph().Full(x.sizes(), 1, v1::BOOL) : x;
@@ -246,8 +259,9 @@ Result SpaceToDepth(Node& node) {
   const Size n = x.size(0), c = x.size(1);
   const std::string mode = node.Text("mode", "DCR");
   const Tensor split = Reshape(x, {n, c, h / block, block, w / block, block});
-  return Reshape(Permute(split, mode == "CRD" ? std::vector<int64_t>{0, 1, 3, 5, 2, 4} : std::vector<int64_t>{0, 3, 5, 1, 2, 4}),
-                 {n, c * block * block, h / block, w / block});
+  return Reshape(
+      Permute(split, mode == "CRD" ? std::vector<int64_t>{0, 1, 3, 5, 2, 4} : std::vector<int64_t>{0, 3, 5, 1, 2, 4}),
+      {n, c * block * block, h / block, w / block});
 }
 
 Result CenterCropPad(Node& node) {
@@ -270,6 +284,23 @@ Result CenterCropPad(Node& node) {
   return x;
 }
 
+// Training drops elements by chance, unless the ratio is 0.
+Result Dropout(Node& node) {
+  bool trains = false;
+  if (node.Has(2)) {
+    KILN_ASSIGN_OR_RETURN(const int64_t mode, node.Integer(2));
+    trains = mode != 0;
+  }
+  if (trains) {
+    std::vector<double> ratio = {0.5};
+    if (node.Has(1)) {
+      KILN_ASSIGN_OR_RETURN(ratio, node.Reals(1));
+    }
+    if (ratio != std::vector<double>{0}) return node.Refuse("training draws random numbers");
+  }
+  return std::vector<Tensor>{node.In(0), node.graph().Full(node.In(0).sizes(), 1, v1::BOOL)};
+}
+
 Result Identity(Node& node) { return node.At(0); }
 
 constexpr OpRow kRows[] = {
@@ -288,16 +319,7 @@ constexpr OpRow kRows[] = {
     {"SpaceToDepth", 1, SpaceToDepth, 1, 1},
     {"CenterCropPad", 18, CenterCropPad, 2, 2},
     {"Identity", 1, Identity, 1, 1, kStandard, true},
-    // Inference alone: training is refused below.
-    {"Dropout", 7,
-     [](Node& node) -> Result {
-       const Known* training = node.Has(2) ? node.Find(node.In(2)) : nullptr;
-       const auto on = training != nullptr ? training->Numbers() : std::nullopt;
-       if (node.Has(2) && (!on || on->size() != 1)) return node.Refuse("whether it trains must be known when the model is imported");
-       if (on && (*on)[0] != 0) return node.Refuse("training draws random numbers");
-       return std::vector<Tensor>{node.In(0), node.graph().Full(node.In(0).sizes(), 1, v1::BOOL)};
-     },
-     1, 3},
+    {"Dropout", 7, Dropout, 1, 3},
 };
 
 }  // namespace

@@ -16,7 +16,9 @@ std::vector<int64_t> From(int64_t first, int64_t rank) {
 Result BatchNormalization(Node& node) {
   const Tensor x = node.In(0), wide = Widened(x);
   const int64_t rank = x.rank();
-  const auto along = [&](Tensor vector) { return Along(Cast(vector, wide.dtype()), std::min<int64_t>(1, rank - 1), rank); };
+  const auto along = [&](Tensor vector) {
+    return Along(Cast(vector, wide.dtype()), std::min<int64_t>(1, rank - 1), rank);
+  };
   if (rank < 1) return node.Bad("takes (batch, channels, …)");
   Tensor mean = along(node.In(3)), variance = along(node.In(4));
   std::vector<Tensor> outputs(1);
@@ -68,7 +70,8 @@ Result GroupNormalization(Node& node) {
   const Tensor x = node.In(0);
   const int64_t groups = node.Int("num_groups"), rank = x.rank();
   KILN_ASSIGN_OR_RETURN(const int64_t channels, node.Dim(x, 1));
-  if (rank < 2 || groups < 1 || channels % groups != 0) return node.Bad(absl::StrCat(channels, " channels in ", groups, " groups"));
+  if (rank < 2 || groups < 1 || channels % groups != 0)
+    return node.Bad(absl::StrCat(channels, " channels in ", groups, " groups"));
   Sizes split = {x.size(0), groups, channels / groups};
   split.insert(split.end(), x.sizes().begin() + 2, x.sizes().end());
   const Tensor grouped = Reshape(Widened(x), split);
@@ -99,7 +102,8 @@ Result LpNormalization(Node& node) {
 Result Lrn(Node& node) {
   const Tensor x = node.In(0), wide = Widened(x);
   const int64_t size = node.Int("size");
-  if (x.rank() < 2 || size < 1 || size > 1 << 20) return node.Bad("takes (batch, channels, …) and a size of at least 1");
+  if (x.rank() < 2 || size < 1 || size > 1 << 20)
+    return node.Bad("takes (batch, channels, …) and a size of at least 1");
   AxisRanges padding(static_cast<size_t>(x.rank()), {0, 0});
   padding[1] = {(size - 1) / 2, size - 1 - (size - 1) / 2};
   const Tensor sum = Sum(SlidingWindow(Pad(Square(wide), padding), 1, {.size = size}), -1);
@@ -123,7 +127,8 @@ Result SkipLayerNormalization(Node& node) {
   if (node.Has(bias)) sum = sum + node.In(bias);
   const Tensor wide = Widened(sum);
   const double epsilon = node.Float("epsilon", 1e-12F);
-  Tensor result = kSimple ? wide * Rsqrt(Mean(Square(wide), -1, true) + epsilon) : Normalized(wide, {x.rank() - 1}, epsilon).value;
+  Tensor result =
+      kSimple ? wide * Rsqrt(Mean(Square(wide), -1, true) + epsilon) : Normalized(wide, {x.rank() - 1}, epsilon).value;
   result = Cast(result, x.dtype()) * node.In(2);
   if (!kSimple && node.Has(3)) result = result + node.In(3);
   return std::vector<Tensor>{result, Tensor(), Tensor(), sum};

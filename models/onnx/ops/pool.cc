@@ -10,7 +10,9 @@ using namespace client;  // NOLINT: the builder's functions are this room's word
 
 // The kernel's axes joined to one, the last.
 Tensor Flat(Tensor windows, const Window& window) {
-  Sizes shape(windows.sizes().begin(), windows.sizes().begin() + std::min<int64_t>(windows.rank(), 2 + static_cast<int64_t>(window.kernel.size())));
+  Sizes shape(
+      windows.sizes().begin(),
+      windows.sizes().begin() + std::min<int64_t>(windows.rank(), 2 + static_cast<int64_t>(window.kernel.size())));
   int64_t count = 1;
   for (const int64_t size : window.kernel) count *= size;
   shape.push_back(count);
@@ -40,7 +42,7 @@ absl::StatusOr<Tensor> PlacesOfMax(Node& node, Tensor x, Tensor values, const Wi
 Result MaxPool(Node& node) {
   const Tensor x = node.In(0);
   KILN_ASSIGN_OR_RETURN(const Window window, WindowOf(node, x));
-  const Scalar none = IsFloat(x.dtype())   ? Scalar(-std::numeric_limits<double>::infinity())
+  const Scalar none = IsFloat(x.dtype())    ? Scalar(-std::numeric_limits<double>::infinity())
                       : IsSigned(x.dtype()) ? Scalar(-static_cast<int64_t>(GreatestInteger(x.dtype())) - 1)
                                             : Scalar(0);
   const Tensor windows = WindowsOf(Padded(x, window, none), window);
@@ -106,8 +108,16 @@ constexpr OpRow kRows[] = {
     {"MaxPool", 1, MaxPool, 1, 1},
     {"AveragePool", 1, AveragePool, 1, 1},
     {"LpPool", 2, LpPool, 1, 1},
-    {"GlobalMaxPool", 1, [](Node& node) { return Global(node, [](Tensor x, const std::vector<int64_t>& axes) { return Max(x, axes, true); }); }, 1, 1},
-    {"GlobalAveragePool", 1, [](Node& node) { return Global(node, [](Tensor x, const std::vector<int64_t>& axes) { return Mean(x, axes, true); }); }, 1, 1},
+    {"GlobalMaxPool", 1,
+     [](Node& node) {
+       return Global(node, [](Tensor x, const std::vector<int64_t>& axes) { return Max(x, axes, true); });
+     },
+     1, 1},
+    {"GlobalAveragePool", 1,
+     [](Node& node) {
+       return Global(node, [](Tensor x, const std::vector<int64_t>& axes) { return Mean(x, axes, true); });
+     },
+     1, 1},
     {"GlobalLpPool", 2,
      [](Node& node) -> Result {
        const int64_t p = node.Int("p", 2);

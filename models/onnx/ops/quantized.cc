@@ -16,7 +16,8 @@ absl::StatusOr<Tensor> Spread(Node& node, Tensor parameter, Tensor x) {
     return Along(parameter, axis, x.rank());
   }
   KILN_ASSIGN_OR_RETURN(const int64_t axis, node.Axis(node.Int("axis", 1), x.rank()));
-  if (block < 1 || parameter.rank() != x.rank()) return node.Bad(absl::StrCat("scales of ", ShapeText(parameter.sizes()), " for ", ShapeText(x.sizes())));
+  if (block < 1 || parameter.rank() != x.rank())
+    return node.Bad(absl::StrCat("scales of ", ShapeText(parameter.sizes()), " for ", ShapeText(x.sizes())));
   KILN_ASSIGN_OR_RETURN(const int64_t size, node.Dim(x, axis));
   Sizes wide = parameter.sizes(), joined = parameter.sizes();
   wide.insert(wide.begin() + axis + 1, block);

@@ -30,9 +30,12 @@ struct DefaultParameters {
   double alpha, beta;
 };
 constexpr DefaultParameters kActivations[] = {
-    {"Sigmoid", 0, 0},         {"Tanh", 0, 0},          {"Relu", 0, 0},         {"Affine", 1, 0},
-    {"LeakyRelu", 0.01, 0},    {"ThresholdedRelu", 1, 0}, {"ScaledTanh", 1, 1},   {"HardSigmoid", 0.2, 0.5},
-    {"Elu", 1, 0},             {"Softsign", 0, 0},      {"Softplus", 0, 0},
+    {"Sigmoid", 0, 0},      {"Tanh", 0, 0},
+    {"Relu", 0, 0},         {"Affine", 1, 0},
+    {"LeakyRelu", 0.01, 0}, {"ThresholdedRelu", 1, 0},
+    {"ScaledTanh", 1, 1},   {"HardSigmoid", 0.2, 0.5},
+    {"Elu", 1, 0},          {"Softsign", 0, 0},
+    {"Softplus", 0, 0},
 };
 
 // What all three have: x (length, batch, in), w (directions, gates * hidden, in), r (…, hidden),
@@ -49,13 +52,16 @@ absl::StatusOr<Layer> LayerOf(Node& node, int64_t gates, const std::vector<std::
   Layer layer;
   layer.gates = gates;
   layer.batch_first = node.Int("layout") != 0;
-  if (node.In(0).rank() != 3 || node.In(1).rank() != 3 || node.In(2).rank() != 3) return node.Bad("input, weights and recurrence are of rank 3");
+  if (node.In(0).rank() != 3 || node.In(1).rank() != 3 || node.In(2).rank() != 3)
+    return node.Bad("input, weights and recurrence are of rank 3");
   layer.x = layer.batch_first ? Permute(node.In(0), {1, 0, 2}) : node.In(0);
   layer.w = node.In(1);
   layer.r = node.In(2);
   layer.b = node.In(3);
   layer.lengths = node.In(4);
-  const auto turned = [&](Tensor state) { return state.valid() && layer.batch_first ? Permute(state, {1, 0, 2}) : state; };
+  const auto turned = [&](Tensor state) {
+    return state.valid() && layer.batch_first ? Permute(state, {1, 0, 2}) : state;
+  };
   layer.state = turned(node.In(5));
   layer.cell = turned(node.In(6));
   layer.peepholes = node.In(7);
@@ -68,19 +74,24 @@ absl::StatusOr<Layer> LayerOf(Node& node, int64_t gates, const std::vector<std::
   if (layer.length < 1 || layer.hidden < 1) return node.Bad("a sequence or a state of nothing");
   if (layer.w.size(0) != layer.directions || layer.r.size(0) != layer.directions ||
       layer.w.size(1) != gates * layer.hidden || layer.r.size(1) != gates * layer.hidden) {
-    return node.Bad(absl::StrCat("weights of ", ShapeText(layer.w.sizes()), " and ", ShapeText(layer.r.sizes()), " for ", layer.directions, " directions and ", gates, " gates"));
+    return node.Bad(absl::StrCat("weights of ", ShapeText(layer.w.sizes()), " and ", ShapeText(layer.r.sizes()),
+                                 " for ", layer.directions, " directions and ", gates, " gates"));
   }
   layer.clip = node.Float("clip");
   std::vector<std::string> names = node.Texts("activations");
   if (names.empty()) {
     for (int64_t i = 0; i < layer.directions; ++i) names.insert(names.end(), defaults.begin(), defaults.end());
   }
-  if (names.size() != defaults.size() * static_cast<size_t>(layer.directions)) return node.Bad("the activations are not as many as the gates want");
+  if (names.size() != defaults.size() * static_cast<size_t>(layer.directions))
+    return node.Bad("the activations are not as many as the gates want");
   const std::vector<double> alphas = node.Floats("activation_alpha"), betas = node.Floats("activation_beta");
   for (size_t i = 0; i < names.size(); ++i) {
-    const auto* row = std::find_if(std::begin(kActivations), std::end(kActivations), [&](const DefaultParameters& one) { return one.name == names[i]; });
-    if (row == std::end(kActivations)) return node.Refuse(absl::StrCat("the activation \"", names[i].substr(0, 40), "\""));
-    layer.activations.push_back({names[i], i < alphas.size() ? alphas[i] : row->alpha, i < betas.size() ? betas[i] : row->beta});
+    const auto* row = std::find_if(std::begin(kActivations), std::end(kActivations),
+                                   [&](const DefaultParameters& one) { return one.name == names[i]; });
+    if (row == std::end(kActivations))
+      return node.Refuse(absl::StrCat("the activation \"", names[i].substr(0, 40), "\""));
+    layer.activations.push_back(
+        {names[i], i < alphas.size() ? alphas[i] : row->alpha, i < betas.size() ? betas[i] : row->beta});
   }
   return layer;
 }
@@ -120,7 +131,8 @@ absl::StatusOr<Outputs> Unrolled(Node& node, const Layer& layer, Turn turn) {
     const Tensor nothing = graph.Zeros({batch, layer.hidden}, layer.x.dtype());
     at.state = layer.state.valid() ? row(layer.state, direction) : nothing;
     at.cell = layer.cell.valid() ? row(layer.cell, direction) : nothing;
-    at.activations = &layer.activations[static_cast<size_t>(direction) * layer.activations.size() / static_cast<size_t>(layer.directions)];
+    at.activations = &layer.activations[static_cast<size_t>(direction) * layer.activations.size() /
+                                        static_cast<size_t>(layer.directions)];
     const bool backward = layer.backward || direction == 1;
     const Tensor projected = Matmul(layer.x, Transpose(at.w));
     std::vector<Tensor> outputs(static_cast<size_t>(layer.length));
@@ -165,7 +177,9 @@ Result Gru(Node& node) {
   KILN_ASSIGN_OR_RETURN(const Layer layer, LayerOf(node, 3, {"Sigmoid", "Tanh"}));
   return Unrolled(node, layer, [](Node& gru, const Layer& l, Direction& at, Tensor x) {
     const Tensor inner = x + at.input_bias, outer = Matmul(at.state, at.r) + at.state_bias;
-    const auto gate = [&](int64_t i) { return at.activations[0](Clipped(l, GatePart(l, inner, i) + GatePart(l, outer, i))); };
+    const auto gate = [&](int64_t i) {
+      return at.activations[0](Clipped(l, GatePart(l, inner, i) + GatePart(l, outer, i)));
+    };
     const Tensor update = gate(0), reset = gate(1);
     Tensor hidden;
     if (gru.Int("linear_before_reset") != 0) {

@@ -40,7 +40,8 @@ Tensor LogSum(Tensor x, const client::Axes& axes, bool keep) {
 Tensor LogSumExp(Tensor x, const client::Axes& axes, bool keep) {
   if (!IsFloat(x.dtype())) x = Cast(x, v1::FLOAT64);
   const Tensor most = Max(x, axes, true), out = Where(Abs(most) < 1e300, most, Filled(most, 0));
-  const Tensor sum = Log(Sum(Exp(x - (x.dtype() == v1::FLOAT64 ? out : Where(Abs(out) < 3e38, out, Filled(out, 0)))), axes, true));
+  const Tensor sum =
+      Log(Sum(Exp(x - (x.dtype() == v1::FLOAT64 ? out : Where(Abs(out) < 3e38, out, Filled(out, 0)))), axes, true));
   const Tensor result = sum + (x.dtype() == v1::FLOAT64 ? out : Where(Abs(out) < 3e38, out, Filled(out, 0)));
   return keep ? result : Reshape(result, Sum(x, axes, false).sizes());
 }

@@ -112,7 +112,8 @@ absl::StatusOr<Tensor> ResizedAxis(Node& node, Tensor x, const Rule& rule, const
 }
 
 absl::StatusOr<Tensor> Resized(Node& node, Tensor x, const Rule& rule, const std::vector<AxisRule>& axes) {
-  if (rule.mode != "nearest" && rule.mode != "linear" && rule.mode != "cubic") return node.Bad("mode is nearest, linear or cubic");
+  if (rule.mode != "nearest" && rule.mode != "linear" && rule.mode != "cubic")
+    return node.Bad("mode is nearest, linear or cubic");
   Tensor outside, result = rule.mode == "nearest" ? x : IsFloat(x.dtype()) ? Widened(x) : Cast(x, v1::FLOAT32);
   for (const AxisRule& at : axes) {
     if (at.scale == 1 && at.result == at.size && rule.coordinates != "tf_crop_and_resize") continue;
@@ -123,10 +124,11 @@ absl::StatusOr<Tensor> Resized(Node& node, Tensor x, const Rule& rule, const std
 }
 
 // How far each axis goes, from scales or from sizes.
-absl::StatusOr<std::vector<AxisRule>> AxesOf(Node& node, Tensor x, const std::vector<double>& scales, std::vector<int64_t> sizes,
-                                             const std::vector<int64_t>& axes) {
+absl::StatusOr<std::vector<AxisRule>> AxesOf(Node& node, Tensor x, const std::vector<double>& scales,
+                                             std::vector<int64_t> sizes, const std::vector<int64_t>& axes) {
   std::vector<AxisRule> rules;
-  if (scales.size() != (sizes.empty() ? axes.size() : 0) && sizes.size() != axes.size()) return node.Bad("scales or sizes are not one an axis");
+  if (scales.size() != (sizes.empty() ? axes.size() : 0) && sizes.size() != axes.size())
+    return node.Bad("scales or sizes are not one an axis");
   const std::string policy = node.Text("keep_aspect_ratio_policy", "stretch");
   double common = policy == "not_larger" ? 1e300 : 0;
   for (size_t i = 0; i < axes.size(); ++i) {
@@ -152,18 +154,27 @@ absl::StatusOr<std::vector<AxisRule>> AxesOf(Node& node, Tensor x, const std::ve
 Result Resize(Node& node) {
   const Tensor x = node.In(0);
   const bool old = node.opset() < 11;
-  Rule rule{node.Text("mode", "nearest"), node.Text("coordinate_transformation_mode", old ? "asymmetric" : "half_pixel"),
-            node.Text("nearest_mode", old ? "floor" : "round_prefer_floor"), node.Float("cubic_coeff_a", -0.75),
-            node.Float("extrapolation_value"), node.Int("exclude_outside") != 0, node.Int("antialias") != 0};
-  static constexpr const char* kCoordinates[] = {"half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric", "half_pixel_symmetric", "tf_crop_and_resize"};
+  Rule rule{node.Text("mode", "nearest"),
+            node.Text("coordinate_transformation_mode", old ? "asymmetric" : "half_pixel"),
+            node.Text("nearest_mode", old ? "floor" : "round_prefer_floor"),
+            node.Float("cubic_coeff_a", -0.75),
+            node.Float("extrapolation_value"),
+            node.Int("exclude_outside") != 0,
+            node.Int("antialias") != 0};
+  static constexpr const char* kCoordinates[] = {"half_pixel", "pytorch_half_pixel",   "align_corners",
+                                                 "asymmetric", "half_pixel_symmetric", "tf_crop_and_resize"};
   if (std::find(std::begin(kCoordinates), std::end(kCoordinates), rule.coordinates) == std::end(kCoordinates)) {
     return node.Refuse(absl::StrCat("coordinates by \"", rule.coordinates.substr(0, 40), "\""));
   }
   std::vector<double> scales, roi;
   std::vector<int64_t> sizes;
   const size_t at = old ? 1 : 2;
-  if (node.Has(at)) { KILN_ASSIGN_OR_RETURN(scales, node.Reals(at)); }
-  if (node.Has(3)) { KILN_ASSIGN_OR_RETURN(sizes, node.Integers(3)); }
+  if (node.Has(at)) {
+    KILN_ASSIGN_OR_RETURN(scales, node.Reals(at));
+  }
+  if (node.Has(3)) {
+    KILN_ASSIGN_OR_RETURN(sizes, node.Integers(3));
+  }
   if (!sizes.empty()) scales.clear();
   KILN_ASSIGN_OR_RETURN(const std::vector<int64_t> axes, node.Axes(node.Ints("axes", AllAxes(x.rank())), x.rank()));
   KILN_ASSIGN_OR_RETURN(std::vector<AxisRule> rules, AxesOf(node, x, scales, sizes, axes));
@@ -187,7 +198,8 @@ Result Upsample(Node& node) {
     KILN_ASSIGN_OR_RETURN(scales, node.Reals(1));
   }
   KILN_ASSIGN_OR_RETURN(const std::vector<AxisRule> rules, AxesOf(node, x, scales, {}, AllAxes(x.rank())));
-  KILN_ASSIGN_OR_RETURN(const Tensor result, Resized(node, x, {node.Text("mode", "nearest"), "asymmetric", "floor"}, rules));
+  KILN_ASSIGN_OR_RETURN(const Tensor result,
+                        Resized(node, x, {node.Text("mode", "nearest"), "asymmetric", "floor"}, rules));
   return result;
 }
 

@@ -33,25 +33,28 @@ Result ScatterElements(Node& node) {
   KILN_ASSIGN_OR_RETURN(const int64_t axis, node.Axis(node.Int("axis"), x.rank()));
   KILN_ASSIGN_OR_RETURN(const Shape shape, node.Dims(x));
   KILN_ASSIGN_OR_RETURN(const Shape from, node.Dims(node.In(1)));
-  if (from.size() != shape.size() || Sizes(from) != node.In(2).sizes()) return node.Bad("indices and updates are not of one shape and the data's rank");
+  if (from.size() != shape.size() || Sizes(from) != node.In(2).sizes())
+    return node.Bad("indices and updates are not of one shape and the data's rank");
   AxisRanges more;
   for (int64_t i = 0; i < x.rank(); ++i) {
-    if (i != axis && from[i] > shape[i]) return node.Bad(absl::StrCat("indices of ", ShapeText(from), " into ", ShapeText(shape)));
+    if (i != axis && from[i] > shape[i])
+      return node.Bad(absl::StrCat("indices of ", ShapeText(from), " into ", ShapeText(shape)));
     more.push_back({0, i == axis ? 0 : shape[i] - from[i]});
   }
   const Tensor ids = Pad(FromEnd(Cast(node.In(1), v1::INT64), shape[axis]), more, -1), updates = Pad(node.In(2), more);
   // A new axis behind `axis` has the updates.
   const auto turned = [&](Tensor t) { return Unsqueeze(t, axis); };
   const Tensor places = Along(node.graph().Arange(shape[axis], v1::INT64), axis, x.rank() + 1);
-  return Scattered(node, Unsqueeze(x, axis + 1), turned(ids) == places, BroadcastAs(turned(updates), Unsqueeze(x, axis + 1)),
-                   axis + 1, shape);
+  return Scattered(node, Unsqueeze(x, axis + 1), turned(ids) == places,
+                   BroadcastAs(turned(updates), Unsqueeze(x, axis + 1)), axis + 1, shape);
 }
 
 Result ScatterNd(Node& node) {
   const Tensor x = node.In(0), ids = Cast(node.In(1), v1::INT64);
   KILN_ASSIGN_OR_RETURN(const Shape shape, node.Dims(x));
   KILN_ASSIGN_OR_RETURN(const Shape from, node.Dims(ids));
-  if (from.empty() || from.back() < 0 || from.back() > x.rank()) return node.Bad("an index has no more numbers than the data axes");
+  if (from.empty() || from.back() < 0 || from.back() > x.rank())
+    return node.Bad("an index has no more numbers than the data axes");
   const int64_t depth = from.back();
   Tensor places = node.graph().Zeros(Sizes(from.begin(), from.end() - 1), v1::INT64);
   int64_t rows = 1, rest = 1;
@@ -74,7 +77,8 @@ Result TensorScatter(Node& node) {
   const bool circular = node.Text("mode", "linear") == "circular";
   const int64_t rank = cache.rank();
   Graph& graph = node.graph();
-  Tensor begin = node.Has(2) ? Along(Cast(node.In(2), v1::INT64), 0, rank + 1) : Reshape(graph.Constant(0, v1::INT64), Sizes(Shape(rank + 1, 1)));
+  Tensor begin = node.Has(2) ? Along(Cast(node.In(2), v1::INT64), 0, rank + 1)
+                             : Reshape(graph.Constant(0, v1::INT64), Sizes(Shape(rank + 1, 1)));
   Tensor at = begin + Along(graph.Arange(length, v1::INT64), axis + 1, rank + 1);
   if (circular) at = Mod(at, shape[axis]);
   const Tensor mask = at == Along(graph.Arange(shape[axis], v1::INT64), axis, rank + 1);
@@ -89,15 +93,18 @@ Result MaxUnpool(Node& node) {
   const std::vector<int64_t> kernel = node.Ints("kernel_shape");
   const size_t axes = kernel.size();
   if (from.size() != axes + 2) return node.Bad("the kernel has not the input's axes");
-  const std::vector<int64_t> stride = node.Ints("strides", std::vector<int64_t>(axes, 1)), pads = node.Ints("pads", std::vector<int64_t>(2 * axes, 0));
+  const std::vector<int64_t> stride = node.Ints("strides", std::vector<int64_t>(axes, 1)),
+                             pads = node.Ints("pads", std::vector<int64_t>(2 * axes, 0));
   if (stride.size() != axes || pads.size() != 2 * axes) return node.Bad("strides or pads are not one an axis");
   Shape pooled(from.begin(), from.begin() + 2);
-  for (size_t i = 0; i < axes; ++i) pooled.push_back((from[i + 2] - 1) * stride[i] + kernel[i] - pads[i] - pads[i + axes]);
+  for (size_t i = 0; i < axes; ++i)
+    pooled.push_back((from[i + 2] - 1) * stride[i] + kernel[i] - pads[i] - pads[i + axes]);
   Shape shape = pooled;
   if (node.Has(2)) {
     KILN_ASSIGN_OR_RETURN(shape, node.Integers(2));
   }
-  if (shape.size() != from.size() || !ElementCount(shape) || !ElementCount(pooled)) return node.Bad("the output's shape is of no tensor");
+  if (shape.size() != from.size() || !ElementCount(shape) || !ElementCount(pooled))
+    return node.Bad("the output's shape is of no tensor");
   // The indices are places in a tensor of the pool's own size; a larger output has it in its corner.
   AxisRanges more;
   for (size_t i = 0; i < shape.size(); ++i) {

@@ -107,7 +107,8 @@ Result SequenceMap(Node& node) {
     std::vector<Value> inputs;
     for (size_t i = 0; i < node.inputs(); ++i) {
       const Value& value = node.At(i);
-      if (value.sequence && value.sequence->size() != first.size()) return node.Bad("the sequences are not equally long");
+      if (value.sequence && value.sequence->size() != first.size())
+        return node.Bad("the sequences are not equally long");
       inputs.push_back(value.sequence ? Value((*value.sequence)[turn]) : value);
     }
     KILN_ASSIGN_OR_RETURN(const std::vector<Value> values, node.Run(*body, std::move(inputs)));
@@ -131,10 +132,11 @@ constexpr OpRow kRows[] = {
     {"SplitToSequence", 11, SplitToSequence, 1, 2},
     {"ConcatFromSequence", 11, ConcatFromSequence, 1, 1, kStandard, true},
     {"SequenceMap", 17, SequenceMap, 1, kAny, kStandard, true},
-    {"Optional", 15, [](Node& node) -> Result { return node.Has(0) ? node.At(0) : Value::Empty(); }, 0, 1, kStandard, true},
+    {"Optional", 15, [](Node& node) -> Result { return node.Has(0) ? node.At(0) : Value::Empty(); }, 0, 1, kStandard,
+     true},
     {"OptionalHasElement", 15,
-     [](Node& node) -> Result { return node.graph().Constant(node.Has(0) && !node.At(0).empty_optional, v1::BOOL); }, 0, 1,
-     kStandard, true},
+     [](Node& node) -> Result { return node.graph().Constant(node.Has(0) && !node.At(0).empty_optional, v1::BOOL); }, 0,
+     1, kStandard, true},
     {"OptionalGetElement", 15,
      [](Node& node) -> Result {
        if (node.At(0).empty_optional) return node.Bad("of an optional that is empty");

@@ -13,7 +13,8 @@ Result ShapeOf(Node& node) {
   const int64_t rank = x.rank();
   const auto clipped = [&](int64_t at) { return std::clamp<int64_t>(at < 0 ? at + rank : at, 0, rank); };
   Sizes sizes;
-  for (int64_t axis = clipped(node.Int("start")); axis < clipped(node.Int("end", rank)); ++axis) sizes.push_back(x.size(axis));
+  for (int64_t axis = clipped(node.Int("start")); axis < clipped(node.Int("end", rank)); ++axis)
+    sizes.push_back(x.size(axis));
   return node.Make(sizes);
 }
 
@@ -127,14 +128,10 @@ Result NonZero(Node& node) {
 }
 
 constexpr OpRow kRows[] = {
-    {"Shape", 1, ShapeOf, 1, 1},
-    {"Size", 1, SizeOf, 1, 1},
-    {"Constant", 1, Constant, 0, 0},
-    {"ConstantOfShape", 9, ConstantOfShape, 1, 1},
-    {"Range", 11, Range, 3, 3},
-    {"EyeLike", 9, EyeLike, 1, 1},
-    {"Trilu", 14, Trilu, 1, 2},
-    {"OneHot", 9, OneHot, 3, 3},
+    {"Shape", 1, ShapeOf, 1, 1},     {"Size", 1, SizeOf, 1, 1},
+    {"Constant", 1, Constant, 0, 0}, {"ConstantOfShape", 9, ConstantOfShape, 1, 1},
+    {"Range", 11, Range, 3, 3},      {"EyeLike", 9, EyeLike, 1, 1},
+    {"Trilu", 14, Trilu, 1, 2},      {"OneHot", 9, OneHot, 3, 3},
     {"NonZero", 9, NonZero, 1, 1},
 };
 

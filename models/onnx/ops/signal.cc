@@ -41,12 +41,14 @@ Complex Transformed(Node& node, const Complex& x, int64_t length, int64_t points
       sines.push_back(inverse ? std::sin(angle) : -std::sin(angle));
     }
   }
-  const v1::DType dtype = x.real.dtype();
-  const Tensor c = Transpose(node.Make(cosines, {count, length}, dtype)), s = Transpose(node.Make(sines, {count, length}, dtype));
-  Complex result{Matmul(x.real, c), Matmul(x.real, s)};
-  if (x.imaginary.valid()) {
-    result.real = result.real - Matmul(x.imaginary, s);
-    result.imaginary = result.imaginary + Matmul(x.imaginary, c);
+  const v1::DType dtype = v1::FLOAT64;  // What cancels out is then 0 to float32's last place.
+  const Tensor c = Transpose(node.Make(cosines, {count, length}, dtype)),
+               s = Transpose(node.Make(sines, {count, length}, dtype));
+  const Tensor real = Cast(x.real, dtype), imaginary = Cast(x.imaginary, dtype);
+  Complex result{Matmul(real, c), Matmul(real, s)};
+  if (imaginary.valid()) {
+    result.real = result.real - Matmul(imaginary, s);
+    result.imaginary = result.imaginary + Matmul(imaginary, c);
   }
   if (inverse) {
     result.real = result.real * (1.0 / static_cast<double>(points));
@@ -61,14 +63,20 @@ Result Dft(Node& node) {
   int64_t axis = node.Int("axis", 1);
   if (node.opset() >= 20) {
     axis = -2;
-    if (node.Has(2)) { KILN_ASSIGN_OR_RETURN(axis, node.Integer(2)); }
+    if (node.Has(2)) {
+      KILN_ASSIGN_OR_RETURN(axis, node.Integer(2));
+    }
   }
   KILN_ASSIGN_OR_RETURN(axis, node.Axis(axis, x.rank()));
-  if (x.rank() < 2 || axis == x.rank() - 1) return node.Bad("the last axis has the parts of a number and is not transformed");
+  if (x.rank() < 2 || axis == x.rank() - 1)
+    return node.Bad("the last axis has the parts of a number and is not transformed");
   KILN_ASSIGN_OR_RETURN(const int64_t length, node.Dim(x, axis));
   int64_t points = length;
-  if (node.Has(1)) { KILN_ASSIGN_OR_RETURN(points, node.Integer(1)); }
-  if (points < 1 || points > kMostPoints) return node.Refuse(absl::StrCat("a transform of ", points, " points; up to ", kMostPoints, " are taken"));
+  if (node.Has(1)) {
+    KILN_ASSIGN_OR_RETURN(points, node.Integer(1));
+  }
+  if (points < 1 || points > kMostPoints)
+    return node.Refuse(absl::StrCat("a transform of ", points, " points; up to ", kMostPoints, " are taken"));
   const bool inverse = node.Int("inverse") != 0, half = node.Int("onesided") != 0;
   const v1::DType dtype = x.dtype();
   x = Transpose(Widened(x), axis, x.rank() - 2);
@@ -90,9 +98,14 @@ Result Stft(Node& node) {
   Tensor x = node.In(0);
   KILN_ASSIGN_OR_RETURN(const int64_t step, node.Integer(1));
   int64_t size = 0;
-  if (node.Has(3)) { KILN_ASSIGN_OR_RETURN(size, node.Integer(3)); }
-  if (node.Has(2)) { KILN_ASSIGN_OR_RETURN(size, node.Dim(node.In(2), 0)); }
-  if (size < 1 || size > kMostPoints || step < 1) return node.Refuse(absl::StrCat("frames of ", size, " points; up to ", kMostPoints, " are taken"));
+  if (node.Has(3)) {
+    KILN_ASSIGN_OR_RETURN(size, node.Integer(3));
+  }
+  if (node.Has(2)) {
+    KILN_ASSIGN_OR_RETURN(size, node.Dim(node.In(2), 0));
+  }
+  if (size < 1 || size > kMostPoints || step < 1)
+    return node.Refuse(absl::StrCat("frames of ", size, " points; up to ", kMostPoints, " are taken"));
   if (x.rank() == 3 && x.size(2) == 1) x = Squeeze(x, 2);
   if (x.rank() != 2) return node.Refuse("a complex signal");
   Tensor frames = SlidingWindow(Widened(x), 1, {.size = size, .stride = step});

@@ -28,7 +28,8 @@ absl::StatusOr<Window> WindowOf(Node& node, Tensor x, std::vector<int64_t> kerne
   if (window.stride.size() != axes || window.dilation.size() != axes || pads.size() != 2 * axes) {
     return node.Bad("strides, dilations or pads are not one an axis");
   }
-  if (!AllWithin(window.kernel, 1) || !AllWithin(window.stride, 1) || !AllWithin(window.dilation, 1) || !AllWithin(pads, 0)) {
+  if (!AllWithin(window.kernel, 1) || !AllWithin(window.stride, 1) || !AllWithin(window.dilation, 1) ||
+      !AllWithin(pads, 0)) {
     return node.Bad("kernel, strides and dilations are from 1, pads from 0, and none is above 2^24");
   }
   const std::string automatic = node.Text("auto_pad", "NOTSET");
@@ -47,7 +48,9 @@ absl::StatusOr<Window> WindowOf(Node& node, Tensor x, std::vector<int64_t> kerne
       return node.Bad("auto_pad is NOTSET, SAME_UPPER, SAME_LOWER or VALID");
     }
     const int64_t room = size + before + after - reach;
-    if (room < 0) return node.Bad(absl::StrCat("a window of ", reach, " is longer than axis ", i + 2, " of ", ShapeText(x.sizes()), " with its pads"));
+    if (room < 0)
+      return node.Bad(absl::StrCat("a window of ", reach, " is longer than axis ", i + 2, " of ", ShapeText(x.sizes()),
+                                   " with its pads"));
     int64_t windows = (ceil ? (room + stride - 1) / stride : room / stride) + 1;
     // The last one must begin in the input or the padding before it.
     if (ceil && (windows - 1) * stride >= size + before) --windows;
@@ -61,29 +64,45 @@ absl::StatusOr<Window> WindowOf(Node& node, Tensor x, std::vector<int64_t> kerne
 
 Tensor Padded(Tensor x, const Window& window, Scalar fill) {
   AxisRanges padding(2, {0, 0});
-  for (size_t i = 0; i < window.kernel.size(); ++i) padding.push_back({window.before[i], window.after[i] + window.beyond[i]});
+  for (size_t i = 0; i < window.kernel.size(); ++i)
+    padding.push_back({window.before[i], window.after[i] + window.beyond[i]});
   return Pad(x, padding, fill);
+}
+
+Tensor Apart(Tensor x, int64_t axis, int64_t stride) {
+  const auto size = x.size(axis).number();
+  if (!x.valid() || stride == 1 || !size || *size < 1) return x;
+  Sizes apart = x.sizes(), joined = x.sizes();
+  apart.insert(apart.begin() + axis + 1, 1);
+  AxisRanges gap(apart.size(), {0, 0});
+  gap[axis + 1].second = stride - 1;
+  joined[axis] = *size * stride;
+  return Part(Reshape(Pad(Reshape(x, apart), gap), joined), axis, 0, (*size - 1) * stride + 1);
 }
 
 Tensor WindowsOf(Tensor padded, const Window& window) {
   for (size_t i = 0; i < window.kernel.size(); ++i) {
-    padded = SlidingWindow(padded, static_cast<int64_t>(i) + 2, {window.kernel[i], window.stride[i], window.dilation[i]});
+    padded =
+        SlidingWindow(padded, static_cast<int64_t>(i) + 2, {window.kernel[i], window.stride[i], window.dilation[i]});
   }
   return padded;
 }
 
 // windows (n, g, 1, out…, in/g, kernel…) times weight (1, g, out/g, 1…, in/g, kernel…), summed over the last.
-absl::StatusOr<Tensor> Convolved(Node& node, Tensor x, Tensor weight, Tensor bias, int64_t groups, const Window& window) {
+absl::StatusOr<Tensor> Convolved(Node& node, Tensor x, Tensor weight, Tensor bias, int64_t groups,
+                                 const Window& window) {
   KILN_ASSIGN_OR_RETURN(const int64_t in, node.Dim(x, 1));
   KILN_ASSIGN_OR_RETURN(const Shape filter, node.Dims(weight));
   const auto axes = static_cast<int64_t>(window.kernel.size());
   if (groups < 1 || in % groups != 0 || filter[0] % groups != 0 || filter[1] != in / groups ||
       !std::equal(window.kernel.begin(), window.kernel.end(), filter.begin() + 2, filter.end())) {
-    return node.Bad(absl::StrCat("an input of ", ShapeText(x.sizes()), " and a weight of ", ShapeText(filter), " do not fit ", groups, " groups and a kernel of ", ShapeText(window.kernel)));
+    return node.Bad(absl::StrCat("an input of ", ShapeText(x.sizes()), " and a weight of ", ShapeText(filter),
+                                 " do not fit ", groups, " groups and a kernel of ", ShapeText(window.kernel)));
   }
   const int64_t out = filter[0], each = in / groups;
-  const Tensor all = WindowsOf(Padded(x, window, 0), window);
-  Sizes split = {x.size(0), groups, each}, left = {x.size(0), groups, 1}, right = {1, groups, out / groups}, result = {x.size(0), out};
+  const Tensor all = WindowsOf(Padded(Widened(x), window, 0), window);
+  Sizes split = {x.size(0), groups, each}, left = {x.size(0), groups, 1}, right = {1, groups, out / groups},
+        result = {x.size(0), out};
   std::vector<int64_t> order = {0, 1};
   for (int64_t i = 0; i < axes; ++i) {
     split.push_back(window.windows[i]);
@@ -104,7 +123,7 @@ absl::StatusOr<Tensor> Convolved(Node& node, Tensor x, Tensor weight, Tensor bia
     summed.push_back(4 + axes + i);
   }
   const Tensor patches = Reshape(Permute(Reshape(all, split), order), left);
-  const Tensor product = Reshape(Sum(patches * Reshape(weight, right), summed), result);
+  const Tensor product = Cast(Reshape(Sum(patches * Reshape(Widened(weight), right), summed), result), x.dtype());
   return bias.valid() ? product + Along(bias, 1, axes + 2) : product;
 }
 

@@ -24,11 +24,14 @@ absl::StatusOr<Window> WindowOf(Node& node, Tensor x, std::vector<int64_t> kerne
 
 // x with `fill` around it: what the windows slide over.
 Tensor Padded(Tensor x, const Window& window, client::Scalar fill);
+// stride - 1 zeros between neighbours along an axis whose size is a number, at least 1.
+Tensor Apart(Tensor x, int64_t axis, int64_t stride);
 // Of a padded x: (batch, channels, windows…, kernel…).
 Tensor WindowsOf(Tensor padded, const Window& window);
 
 // The product of windows and filters: weight (out, in / groups, kernel…), bias (out) or invalid.
-absl::StatusOr<Tensor> Convolved(Node& node, Tensor x, Tensor weight, Tensor bias, int64_t groups, const Window& window);
+absl::StatusOr<Tensor> Convolved(Node& node, Tensor x, Tensor weight, Tensor bias, int64_t groups,
+                                 const Window& window);
 
 }  // namespace kiln::onnx
 

@@ -31,7 +31,8 @@ Tensor Acos(Tensor x) { return 2.0 * Atan(Sqrt((1.0 - x) / (1.0 + x))); }
 // By halves of e^x, of which for small x little is left: there the series.
 Tensor Sinh(Tensor x) {
   const Tensor square = x * x;
-  const Tensor series = x * (1.0 + square * (1.0 / 6 + square * (1.0 / 120 + square * (1.0 / 5040 + square * (1.0 / 362880)))));
+  const Tensor series =
+      x * (1.0 + square * (1.0 / 6 + square * (1.0 / 120 + square * (1.0 / 5040 + square * (1.0 / 362880)))));
   return Where(Abs(x) < 0.5, series, 0.5 * (Exp(x) - Exp(-x)));
 }
 Tensor Cosh(Tensor x) { return 0.5 * (Exp(x) + Exp(-x)); }
@@ -54,10 +55,10 @@ Tensor Atanh(Tensor x) { return 0.5 * Log1p(2.0 * x / (1.0 - x)); }
   {name, since, [](Node& node) -> Result { return InWide(node.In(0), [](Tensor x) { return function; }); }, 1, 1}
 
 constexpr OpRow kRows[] = {
-    KILN_UNARY("Sin", 7, Sin(x)),          KILN_UNARY("Cos", 7, Cos(x)),    KILN_UNARY("Tan", 7, Sin(x) / Cos(x)),
-    KILN_UNARY("Asin", 7, Asin(x)),        KILN_UNARY("Acos", 7, Acos(x)),  KILN_UNARY("Atan", 7, Atan(x)),
-    KILN_UNARY("Sinh", 9, Sinh(x)),        KILN_UNARY("Cosh", 9, Cosh(x)),  KILN_UNARY("Asinh", 9, Asinh(x)),
-    KILN_UNARY("Acosh", 9, Acosh(x)),      KILN_UNARY("Atanh", 9, Atanh(x)),
+    KILN_UNARY("Sin", 7, Sin(x)),     KILN_UNARY("Cos", 7, Cos(x)),     KILN_UNARY("Tan", 7, Sin(x) / Cos(x)),
+    KILN_UNARY("Asin", 7, Asin(x)),   KILN_UNARY("Acos", 7, Acos(x)),   KILN_UNARY("Atan", 7, Atan(x)),
+    KILN_UNARY("Sinh", 9, Sinh(x)),   KILN_UNARY("Cosh", 9, Cosh(x)),   KILN_UNARY("Asinh", 9, Asinh(x)),
+    KILN_UNARY("Acosh", 9, Acosh(x)), KILN_UNARY("Atanh", 9, Atanh(x)),
 };
 
 }  // namespace
