@@ -1,11 +1,6 @@
 // What an importer makes of models, good and hostile. The ops' values are compared by the
 // standard's own tests (tests/onnx/README.md).
-#include <unistd.h>
-
 #include <cctype>
-#include <cstdlib>
-#include <fstream>
-#include <map>
 #include <string>
 #include <vector>
 
@@ -167,7 +162,7 @@ TEST(Import, AValueIsTakenOnlyWhereAShapeDependsOnIt) {
   ASSERT_TRUE(made.ok()) << made.status();
   EXPECT_FALSE(made->inputs[0].fixed);
   EXPECT_TRUE(made->inputs[1].fixed);
-  EXPECT_EQ(made->outputs[0].shape, client::Sizes({6}));
+  EXPECT_EQ(made->outputs[0].shape, client::Sizes{6});
 }
 
 TEST(Import, ALoopThatIsKnownIsUnrolledUpToTheLimit) {
@@ -339,64 +334,6 @@ TEST(Import, AFunctionOfTheModelHasItsOwnNamesAndItsCallersAttributes) {
   const auto made = Imported(model);
   ASSERT_TRUE(made.ok()) << made.status();
   EXPECT_EQ(made->outputs[0].shape, client::Sizes({1, 6}));
-}
-
-// -- Files
-std::string Folder(const std::string& name) {
-  const std::string folder = ::testing::TempDir() + "/" + name;
-  EXPECT_EQ(std::system(("mkdir -p " + folder + "/model/inner").c_str()), 0);
-  return folder;
-}
-
-void Write(const std::string& path, const std::string& bytes) { std::ofstream(path, std::ios::binary) << bytes; }
-
-absl::StatusOr<Model> WithData(const std::string& folder, const std::string& location, const std::string& offset = "0",
-                               const std::string& length = "120") {
-  ModelProto model = Empty({"2", "30"});
-  TensorProto* tensor = model.mutable_graph()->add_initializer();
-  tensor->set_name("w");
-  tensor->set_data_type(TensorProto::FLOAT);
-  tensor->add_dims(30);
-  tensor->set_data_location(TensorProto::EXTERNAL);
-  for (const auto& [key, value] :
-       std::map<std::string, std::string>{{"location", location}, {"offset", offset}, {"length", length}}) {
-    auto* entry = tensor->add_external_data();
-    entry->set_key(key);
-    entry->set_value(value);
-  }
-  Add(model, "Mul", {"x", "w"});
-  Write(folder + "/model/model.onnx", model.SerializeAsString());
-  return ImportFile(folder + "/model/model.onnx");
-}
-
-TEST(ImportFile, ReadsDataBelowTheModelsFolderAndNowhereElse) {
-  const std::string folder = Folder("external");
-  Write(folder + "/model/inner/w.bin", std::string(8, '\0') + std::string(120, '\2'));
-  Write(folder + "/outside.bin", std::string(200, '\3'));
-  const auto made = WithData(folder, "inner/w.bin", "8");
-  ASSERT_TRUE(made.ok()) << made.status();
-  EXPECT_EQ(made->constants[0].value.bytes, std::string(120, '\2'));
-  for (const char* location :
-       {"../outside.bin", "inner/../../outside.bin", "/etc/passwd", "", "inner//w.bin", "inner/./w.bin"}) {
-    ExpectRefused(WithData(folder, location), v1::BAD_ARGUMENT, {"external data"});
-  }
-  EXPECT_EQ(symlink("../outside.bin", (folder + "/model/link.bin").c_str()), 0);
-  EXPECT_EQ(symlink("..", (folder + "/model/up").c_str()), 0);
-  ExpectRefused(WithData(folder, "link.bin"), v1::BAD_ARGUMENT, {"links are not followed"});
-  ExpectRefused(WithData(folder, "up/outside.bin"), v1::BAD_ARGUMENT, {"links are not followed"});
-  ExpectRefused(WithData(folder, "inner"), v1::BAD_ARGUMENT, {"no regular file"});
-  EXPECT_EQ(WithData(folder, "missing.bin").status().code(), absl::StatusCode::kNotFound);
-}
-
-TEST(ImportFile, RangesOfExternalDataAreInTheFile) {
-  const std::string folder = Folder("ranges");
-  Write(folder + "/model/w.bin", std::string(128, '\2'));
-  ExpectRefused(WithData(folder, "w.bin", "9"), v1::BAD_ARGUMENT, {"not in a file of 128"});
-  ExpectRefused(WithData(folder, "w.bin", "-1"), v1::BAD_ARGUMENT, {"-1"});
-  ExpectRefused(WithData(folder, "w.bin", "9223372036854775807"), v1::BAD_ARGUMENT, {});
-  ExpectRefused(WithData(folder, "w.bin", "many"), v1::MALFORMED_MESSAGE, {"offset is no number"});
-  ExpectRefused(WithData(folder, "w.bin", "0", "64"), v1::MALFORMED_MESSAGE, {"64 bytes, not 120"});
-  EXPECT_EQ(ImportFile(folder + "/nothing.onnx").status().code(), absl::StatusCode::kNotFound);
 }
 
 }  // namespace

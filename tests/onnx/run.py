@@ -58,7 +58,8 @@ def page(rows, version, runtime):
     lines = [
         "# ONNX: what is taken", "",
         "Written by `./dev onnx`: every node test of the `onnx` package %s, imported by `models/onnx/model.h`, compiled for" % version,
-        "the CPU, run, and compared within the test's own tolerance; beside it onnxruntime %s on the same files." % runtime,
+        "the CPU, run, and compared within the test's own tolerance, for 16-bit floats at least two units in the last place;",
+        "beside it onnxruntime %s on the same files." % runtime,
         "Refused: an error that names node, op, opset and reason. Of a part of the tests the shapes depend on an input",
         "(Reshape's `shape`, Pad's `pads`); there the value is offered at import and is part of the program.", "",
         "| | passed | of these with values offered | refused | wrong |", "|---|---|---|---|---|",
