@@ -8,6 +8,7 @@
 #include <cstring>
 #include <vector>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "base/error.h"
@@ -38,13 +39,14 @@ absl::Status Bad(const std::string& location, absl::string_view reason) {
   v1::ErrorDetail detail;
   detail.set_code(v1::BAD_ARGUMENT);
   detail.set_field("external_data.location");
-  return MakeError(detail, absl::StrCat("external data \"", location.substr(0, 200), "\": ", reason));
+  return MakeError(detail, absl::StrCat("external data \"", absl::CHexEscape(location.substr(0, 200)), "\": ", reason));
 }
 
 }  // namespace
 
-// One step of the path at a time, each opened relative to the one before and never through a
-// link: what is checked is what is read, whatever is renamed meanwhile.
+// One step of the path at a time, each opened relative to the one before and
+// never through a link: what is checked is what is read, whatever is renamed
+// meanwhile.
 absl::StatusOr<std::string> ReadExternal(const std::string& folder, const std::string& location, int64_t offset,
                                          int64_t length) {
   if (location.empty() || location.front() == '/' || location.find('\0') != std::string::npos) {
@@ -63,7 +65,8 @@ absl::StatusOr<std::string> ReadExternal(const std::string& folder, const std::s
   }
   if (at.get() < 0) {
     if (errno == ELOOP || errno == ENOTDIR) return Bad(location, "links are not followed");
-    return absl::NotFoundError(absl::StrCat("external data \"", location, "\": ", std::strerror(errno)));
+    return absl::NotFoundError(
+        absl::StrCat("external data \"", absl::CHexEscape(location.substr(0, 200)), "\": ", std::strerror(errno)));
   }
   struct stat about;
   if (fstat(at.get(), &about) != 0 || !S_ISREG(about.st_mode)) return Bad(location, "it is no regular file");

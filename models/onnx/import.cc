@@ -1,5 +1,5 @@
-// The beginning and the end of an import: from a file to inputs and initialisers, and from
-// outputs to a program.
+// The beginning and the end of an import: from a file to inputs and
+// initialisers, and from outputs to a program.
 #include <fstream>
 #include <set>
 #include <utility>
@@ -27,7 +27,7 @@ constexpr uint32_t kSlots = 65536;
 absl::Status FieldError(v1::ErrorCode code, const std::string& field, absl::string_view message) {
   v1::ErrorDetail detail;
   detail.set_code(code);
-  detail.set_field(field.substr(0, 100));
+  detail.set_field(Shown(field));
   return MakeError(detail, message);
 }
 
@@ -38,7 +38,8 @@ absl::StatusOr<::onnx::ModelProto> Parse(absl::string_view file, const Limits& l
   ::onnx::ModelProto model;
   if (!model.ParseFromArray(file.data(), static_cast<int>(file.size()))) {
     return MakeError(v1::MALFORMED_MESSAGE,
-                     "the file is no ONNX model: it ends too early, or its messages are damaged");
+                     "the file is no ONNX model: it ends too early, or its "
+                     "messages are damaged");
   }
   if (!model.has_graph()) return MakeError(v1::MALFORMED_MESSAGE, "the model has no graph");
   const ::onnx::GraphProto& graph = model.graph();
@@ -99,7 +100,7 @@ Tensor Importer::Make(HostTensor value, const std::string& name) {
   if (count == 0) return graph_.Zeros(value.shape, value.dtype);
   if (next_slot_ >= kSlots)
     return graph_.Fail(TooLarge("slots", kSlots, next_slot_, "inputs, variables and constants"));
-  const Tensor param = graph_.Param(next_slot_, value.dtype, value.shape, name.substr(0, 100));
+  const Tensor param = graph_.Param(next_slot_, value.dtype, value.shape, Shown(name));
   model_.constants.push_back({name, next_slot_++, std::move(value)});
   return param;
 }
@@ -110,7 +111,7 @@ absl::StatusOr<Sizes> Importer::ShapeOf(const std::string& name, const ::onnx::T
   const auto& tensor = type.tensor_type();
   if (!tensor.has_shape()) {
     return FieldError(v1::UNSUPPORTED_OP, name,
-                      absl::StrCat("input \"", name.substr(0, 100), "\" has no shape in the file; give one"));
+                      absl::StrCat("input \"", Shown(name), "\" has no shape in the file; give one"));
   }
   Sizes sizes;
   for (const auto& dim : tensor.shape().dim()) {
@@ -121,11 +122,10 @@ absl::StatusOr<Sizes> Importer::ShapeOf(const std::string& name, const ::onnx::T
     const std::string& symbol = dim.dim_param();
     const auto range = options_.dimensions.find(symbol);
     if (symbol.empty() || range == options_.dimensions.end()) {
-      return FieldError(
-          v1::UNSUPPORTED_OP, name,
-          absl::StrCat("axis ", sizes.size(), " of input \"", name.substr(0, 100), "\" is of ",
-                       symbol.empty() ? "no size; give the input's shape"
-                                      : absl::StrCat("size \"", symbol.substr(0, 100), "\"; give its range")));
+      return FieldError(v1::UNSUPPORTED_OP, name,
+                        absl::StrCat("axis ", sizes.size(), " of input \"", Shown(name), "\" is of ",
+                                     symbol.empty() ? "no size; give the input's shape"
+                                                    : absl::StrCat("size \"", Shown(symbol), "\"; give its range")));
     }
     const auto [least, greatest] = range->second;
     if (least == greatest) {
@@ -134,8 +134,8 @@ absl::StatusOr<Sizes> Importer::ShapeOf(const std::string& name, const ::onnx::T
     }
     auto [variable, made] = variables_.try_emplace(symbol);
     if (made) {
-      variable->second = graph_.Variable(next_slot_, least, greatest, symbol.substr(0, 100));
-      model_.variables.push_back({next_slot_++, symbol.substr(0, 100), least, greatest});
+      variable->second = graph_.Variable(next_slot_, least, greatest, Shown(symbol));
+      model_.variables.push_back({next_slot_++, Shown(symbol), least, greatest});
     }
     sizes.push_back(variable->second);
   }
@@ -154,11 +154,12 @@ absl::Status Importer::AddInputs(const ::onnx::GraphProto& graph, Scope& scope) 
   for (const ::onnx::ValueInfoProto* input : inputs) {
     if (!input->type().has_tensor_type()) {
       return FieldError(v1::UNSUPPORTED_OP, input->name(),
-                        absl::StrCat("input \"", input->name().substr(0, 100),
-                                     "\" is no tensor: sequences, maps and optionals are no arguments of a program"));
+                        absl::StrCat("input \"", Shown(input->name()),
+                                     "\" is no tensor: sequences, maps and optionals are no "
+                                     "arguments of a program"));
     }
     absl::StatusOr<v1::DType> dtype = DTypeOf(input->type().tensor_type().elem_type());
-    if (!dtype.ok()) return Annotate(dtype.status(), absl::StrCat("input \"", input->name().substr(0, 100), "\""));
+    if (!dtype.ok()) return Annotate(dtype.status(), absl::StrCat("input \"", Shown(input->name()), "\""));
     KILN_ASSIGN_OR_RETURN(const Sizes shape, ShapeOf(input->name(), input->type()));
     if (static_cast<int64_t>(shape.size()) > options_.limits.rank) {
       return TooLarge("rank", static_cast<uint64_t>(options_.limits.rank), shape.size(), "axes of an input");
@@ -167,7 +168,7 @@ absl::Status Importer::AddInputs(const ::onnx::GraphProto& graph, Scope& scope) 
       if (size.least() < 0) return FieldError(v1::BAD_ARGUMENT, input->name(), absl::StrCat("a size of ", size.Text()));
     }
     const auto slot = static_cast<uint32_t>(model_.inputs.size());
-    const Tensor param = graph_.Param(slot, *dtype, shape, input->name().substr(0, 100));
+    const Tensor param = graph_.Param(slot, *dtype, shape, Shown(input->name()));
     KILN_RETURN_IF_ERROR(graph_.status());
     scope.values[input->name()] = param;
     model_.inputs.push_back({input->name(), slot, *dtype, shape});
@@ -228,7 +229,7 @@ absl::StatusOr<Model> Importer::Finish(const ::onnx::GraphProto& graph, const Sc
     const Value* value = scope.Find(output.name());
     if (value == nullptr) {
       return FieldError(v1::BAD_ARGUMENT, output.name(),
-                        absl::StrCat("nothing makes output \"", output.name().substr(0, 100), "\""));
+                        absl::StrCat("nothing makes output \"", Shown(output.name()), "\""));
     }
     AddOutput(output.name(), *value);
   }

@@ -1,5 +1,5 @@
-// What an importer makes of models, good and hostile. The ops' values are compared by the
-// standard's own tests (tests/onnx/README.md).
+// What an importer makes of models, good and hostile. The ops' values are
+// compared by the standard's own tests (tests/onnx/README.md).
 #include <cctype>
 #include <string>
 #include <vector>
@@ -239,7 +239,8 @@ TEST(Import, TruncatedFilesAreNoModels) {
   Add(model, "Relu", {"x"});
   const std::string file = model.SerializeAsString();
   for (size_t length = 0; length < file.size(); ++length) {
-    // Some beginnings are models of their own: of fewer nodes. None may be anything but an answer.
+    // Some beginnings are models of their own: of fewer nodes. None may be
+    // anything but an answer.
     static_cast<void>(Import(absl::string_view(file).substr(0, length)));
   }
   ExpectRefused(Import("no protobuf at all"), v1::MALFORMED_MESSAGE, {});
@@ -247,6 +248,18 @@ TEST(Import, TruncatedFilesAreNoModels) {
   ImportOptions small;
   small.limits.file_bytes = 10;
   ExpectRefused(Import(file, small), v1::GRAPH_TOO_LARGE, {});
+}
+
+TEST(Import, NamesAreTextAndShownShort) {
+  ModelProto model = Empty();
+  Add(model, "Relu", {"x"})->set_name("a");
+  std::string file = model.SerializeAsString();
+  file[file.find("Relu")] = '\xC5';
+  ExpectRefused(Import(file), v1::MALFORMED_MESSAGE, {});
+  // Cut between characters, never in one.
+  std::string name(99, 'n');
+  Add(model, "Unheard", {"x"})->set_name(name + "\xC3\xA9");
+  ExpectRefused(Imported(model), v1::UNSUPPORTED_OP, {"\"" + name + "\""});
 }
 
 TEST(Import, TensorsThatPromiseMoreThanTheyHaveAreRefusedBeforeMemoryIsTaken) {

@@ -20,7 +20,7 @@ std::map<std::string, int64_t> Opsets(const google::protobuf::RepeatedPtrField<:
 }
 
 // A name of a stranger's, as a message may have it.
-std::string Quoted(const std::string& name) { return absl::StrCat("\"", name.substr(0, 100), "\""); }
+std::string Quoted(const std::string& name) { return absl::StrCat("\"", Shown(name), "\""); }
 
 // Counts while it lives.
 class Deeper {
@@ -84,12 +84,11 @@ absl::Status Importer::RunNodes(const google::protobuf::RepeatedPtrField<NodePro
     const std::optional<v1::ErrorDetail> detail = DetailOf(status);
     if (detail && detail->has_node()) return status;  // of a graph inside: it has been named
     const auto opset = scope.opsets.find(DomainName(node.domain()));
-    const std::string where = absl::StrCat("node ", i, " ", Quoted(node.name()), " (",
-                                           node.domain().empty() ? "" : node.domain().substr(0, 60),
-                                           node.domain().empty() ? "" : ".", node.op_type().substr(0, 60), ", opset ",
-                                           opset != scope.opsets.end() ? absl::StrCat(opset->second) : "unknown", ")");
-    return Annotate(
-        WithNode(status, static_cast<uint32_t>(i), node.op_type().substr(0, 60), node.name().substr(0, 100)), where);
+    const std::string where =
+        absl::StrCat("node ", i, " ", Quoted(node.name()), " (", node.domain().empty() ? "" : Shown(node.domain()),
+                     node.domain().empty() ? "" : ".", Shown(node.op_type()), ", opset ",
+                     opset != scope.opsets.end() ? absl::StrCat(opset->second) : "unknown", ")");
+    return Annotate(WithNode(status, static_cast<uint32_t>(i), Shown(node.op_type()), Shown(node.name())), where);
   }
   return absl::OkStatus();
 }

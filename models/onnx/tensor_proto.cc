@@ -1,5 +1,6 @@
 #include "models/onnx/tensor_proto.h"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -54,12 +55,12 @@ constexpr TypeRow kTypes[] = {
 absl::Status Malformed(const TensorProto& tensor, absl::string_view reason) {
   v1::ErrorDetail detail;
   detail.set_code(v1::MALFORMED_MESSAGE);
-  detail.set_field(tensor.name().substr(0, 200));
-  return MakeError(detail, absl::StrCat("tensor \"", tensor.name().substr(0, 200), "\": ", reason));
+  detail.set_field(Shown(tensor.name()));
+  return MakeError(detail, absl::StrCat("tensor \"", Shown(tensor.name()), "\": ", reason));
 }
 
-// The list of a field, each element made as wide as the dtype is. Of floats narrower than
-// 32 bits, int32_data has the bit patterns.
+// The list of a field, each element made as wide as the dtype is. Of floats
+// narrower than 32 bits, int32_data has the bit patterns.
 template <typename To, typename List>
 std::string Narrowed(const List& list) {
   std::string bytes(static_cast<size_t>(list.size()) * sizeof(To), '\0');
@@ -123,6 +124,12 @@ int DataTypeOf(v1::DType dtype) {
   return 0;
 }
 
+std::string Shown(const std::string& name) {
+  size_t length = std::min<size_t>(name.size(), 100);
+  while (length > 0 && length < name.size() && (static_cast<uint8_t>(name[length]) & 0xC0) == 0x80) --length;
+  return name.substr(0, length);
+}
+
 absl::StatusOr<client::HostTensor> ReadTensor(const TensorProto& tensor, TensorSource& source) {
   KILN_ASSIGN_OR_RETURN(const v1::DType dtype, DTypeOf(tensor.data_type()));
   client::Shape shape(tensor.dims().begin(), tensor.dims().end());
@@ -133,7 +140,7 @@ absl::StatusOr<client::HostTensor> ReadTensor(const TensorProto& tensor, TensorS
   if (!bytes) return Malformed(tensor, "its shape is of no tensor");
   if (*bytes > source.bytes_left) {
     return TooLarge("constant_bytes", static_cast<uint64_t>(source.most_bytes), static_cast<uint64_t>(*bytes),
-                    absl::StrCat("tensor \"", tensor.name().substr(0, 200), "\" is ", client::TypeText(dtype, shape)));
+                    absl::StrCat("tensor \"", Shown(tensor.name()), "\" is ", client::TypeText(dtype, shape)));
   }
   std::string data;
   if (tensor.data_location() == TensorProto::EXTERNAL) {
@@ -149,7 +156,8 @@ absl::StatusOr<client::HostTensor> ReadTensor(const TensorProto& tensor, TensorS
   return client::HostTensor{dtype, std::move(shape), std::move(data)};
 }
 
-// Indices are one number an element, its place in row-major order, or one for each axis.
+// Indices are one number an element, its place in row-major order, or one for
+// each axis.
 absl::StatusOr<client::HostTensor> ReadSparse(const ::onnx::SparseTensorProto& tensor, TensorSource& source) {
   KILN_ASSIGN_OR_RETURN(const client::HostTensor values, ReadTensor(tensor.values(), source));
   KILN_ASSIGN_OR_RETURN(const client::HostTensor indices, ReadTensor(tensor.indices(), source));
@@ -159,7 +167,9 @@ absl::StatusOr<client::HostTensor> ReadSparse(const ::onnx::SparseTensorProto& t
   const int64_t width = flat ? 1 : static_cast<int64_t>(dense.shape.size());
   if (!bytes || indices.dtype != v1::INT64 || values.shape.size() != 1 || indices.shape.empty() ||
       indices.shape[0] != values.shape[0] || (!flat && (indices.shape.size() != 2 || indices.shape[1] != width))) {
-    return Malformed(tensor.values(), "a sparse tensor is (n,) values and (n,) or (n, rank) indices of int64");
+    return Malformed(tensor.values(),
+                     "a sparse tensor is (n,) values and (n,) "
+                     "or (n, rank) indices of int64");
   }
   if (*bytes > source.bytes_left) {
     return TooLarge("constant_bytes", static_cast<uint64_t>(source.most_bytes), static_cast<uint64_t>(*bytes),

@@ -1,5 +1,6 @@
-// Images of another size. Where each result comes from is computed here: so many elements of the
-// axis, each with its weight. The program gathers and adds them, an axis after the other.
+// Images of another size. Where each result comes from is computed here: so
+// many elements of the axis, each with its weight. The program gathers and adds
+// them, an axis after the other.
 #include <cmath>
 
 #include "models/onnx/ops/common.h"
@@ -164,7 +165,7 @@ Result Resize(Node& node) {
   static constexpr const char* kCoordinates[] = {"half_pixel", "pytorch_half_pixel",   "align_corners",
                                                  "asymmetric", "half_pixel_symmetric", "tf_crop_and_resize"};
   if (std::find(std::begin(kCoordinates), std::end(kCoordinates), rule.coordinates) == std::end(kCoordinates)) {
-    return node.Refuse(absl::StrCat("coordinates by \"", rule.coordinates.substr(0, 40), "\""));
+    return node.Refuse(absl::StrCat("coordinates by \"", absl::CHexEscape(rule.coordinates.substr(0, 40)), "\""));
   }
   std::vector<double> scales, roi;
   std::vector<int64_t> sizes;
