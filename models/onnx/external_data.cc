@@ -44,9 +44,8 @@ absl::Status Bad(const std::string& location, absl::string_view reason) {
 
 }  // namespace
 
-// One step of the path at a time, each opened relative to the one before and
-// never through a link: what is checked is what is read, whatever is renamed
-// meanwhile.
+// One step of the path at a time, each opened relative to the one before and never through a
+// link: what is checked is what is read, whatever is renamed meanwhile.
 absl::StatusOr<std::string> ReadExternal(const std::string& folder, const std::string& location, int64_t offset,
                                          int64_t length) {
   if (location.empty() || location.front() == '/' || location.find('\0') != std::string::npos) {

@@ -1,5 +1,5 @@
-// The beginning and the end of an import: from a file to inputs and
-// initialisers, and from outputs to a program.
+// The beginning and the end of an import: from a file to inputs and initialisers, and from
+// outputs to a program.
 #include <fstream>
 #include <set>
 #include <utility>
@@ -38,8 +38,7 @@ absl::StatusOr<::onnx::ModelProto> Parse(absl::string_view file, const Limits& l
   ::onnx::ModelProto model;
   if (!model.ParseFromArray(file.data(), static_cast<int>(file.size()))) {
     return MakeError(v1::MALFORMED_MESSAGE,
-                     "the file is no ONNX model: it ends too early, or its "
-                     "messages are damaged");
+                     "the file is no ONNX model: it ends too early, or its messages are damaged");
   }
   if (!model.has_graph()) return MakeError(v1::MALFORMED_MESSAGE, "the model has no graph");
   const ::onnx::GraphProto& graph = model.graph();
@@ -155,8 +154,7 @@ absl::Status Importer::AddInputs(const ::onnx::GraphProto& graph, Scope& scope) 
     if (!input->type().has_tensor_type()) {
       return FieldError(v1::UNSUPPORTED_OP, input->name(),
                         absl::StrCat("input \"", Shown(input->name()),
-                                     "\" is no tensor: sequences, maps and optionals are no "
-                                     "arguments of a program"));
+                                     "\" is no tensor: sequences, maps and optionals are no arguments of a program"));
     }
     absl::StatusOr<v1::DType> dtype = DTypeOf(input->type().tensor_type().elem_type());
     if (!dtype.ok()) return Annotate(dtype.status(), absl::StrCat("input \"", Shown(input->name()), "\""));

@@ -1,5 +1,5 @@
-// What an importer makes of models, good and hostile. The ops' values are
-// compared by the standard's own tests (tests/onnx/README.md).
+// What an importer makes of models, good and hostile. The ops' values are compared by the
+// standard's own tests (tests/onnx/README.md).
 #include <cctype>
 #include <string>
 #include <vector>
@@ -239,8 +239,7 @@ TEST(Import, TruncatedFilesAreNoModels) {
   Add(model, "Relu", {"x"});
   const std::string file = model.SerializeAsString();
   for (size_t length = 0; length < file.size(); ++length) {
-    // Some beginnings are models of their own: of fewer nodes. None may be
-    // anything but an answer.
+    // Some beginnings are models of their own: of fewer nodes. None may be anything but an answer.
     static_cast<void>(Import(absl::string_view(file).substr(0, length)));
   }
   ExpectRefused(Import("no protobuf at all"), v1::MALFORMED_MESSAGE, {});

@@ -23,8 +23,8 @@
 
 namespace kiln::onnx {
 
-// The names of one graph or function body. A graph in a node sees those around
-// it, a function's body does not.
+// The names of one graph or function body. A graph in a node sees those around it, a function's
+// body does not.
 struct Scope {
   const Scope* outer = nullptr;
   absl::flat_hash_map<std::string, Value> values = {};
@@ -34,8 +34,7 @@ struct Scope {
   const absl::flat_hash_map<std::string, const ::onnx::AttributeProto*>* attributes = nullptr;
 
   const Value* Find(const std::string& name) const;
-  // What an attribute is, if it stands for one of the function's; null if that
-  // was not given.
+  // What an attribute is, if it stands for one of the function's; null if that was not given.
   const ::onnx::AttributeProto* Resolve(const ::onnx::AttributeProto& attribute) const;
 };
 

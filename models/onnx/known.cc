@@ -77,9 +77,8 @@ const Known* KnownValues::At(uint32_t node) const {
   return found != found_.end() && found->second ? &*found->second : nullptr;
 }
 
-// Sources have lower numbers than their users, so in ascending order each is
-// found before it is wanted. No walk goes beneath a node that was looked at
-// before.
+// Sources have lower numbers than their users, so in ascending order each is found before it
+// is wanted. No walk goes beneath a node that was looked at before.
 const Known* KnownValues::Find(client::Tensor tensor) {
   if (!tensor.valid()) return nullptr;
   std::vector<uint32_t> wanted, stack = {tensor.node()};

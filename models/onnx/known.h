@@ -1,15 +1,14 @@
 // Values that are known at import: shape arithmetic.
 //
-// A model computes shapes by tensors: Shape, Gather, Mul, Concat, and then
-// Reshape. The importer makes nodes of all of these, as of everything else; and
-// where an op must know a value (Reshape its shape, Slice its bounds), asks
-// here what the node is. A node is known if it comes from constants and sizes
-// alone. Integers are client::Size, so what depends on variables stays exact:
-// (2*n + 4) / 2 is n + 2. Nodes that were only asked about are not needed by
-// the results, so they are not in the program.
+// A model computes shapes by tensors: Shape, Gather, Mul, Concat, and then Reshape. The
+// importer makes nodes of all of these, as of everything else; and where an op must know a
+// value (Reshape its shape, Slice its bounds), asks here what the node is. A node is known if
+// it comes from constants and sizes alone. Integers are client::Size, so what depends on
+// variables stays exact: (2*n + 4) / 2 is n + 2. Nodes that were only asked about are not
+// needed by the results, so they are not in the program.
 //
-// What is found is what docs/ir.md says of each op. Nothing here fails: what is
-// not known, or would be more work than the limits grant, is unknown.
+// What is found is what docs/ir.md says of each op. Nothing here fails: what is not known, or
+// would be more work than the limits grant, is unknown.
 #ifndef KILN_MODELS_ONNX_KNOWN_H_
 #define KILN_MODELS_ONNX_KNOWN_H_
 
@@ -47,8 +46,7 @@ std::optional<Known> FromHost(const client::HostTensor& tensor);
 
 class KnownValues {
  public:
-  // What the PARAM of a slot is, or null; and that something found by Find came
-  // from it.
+  // What the PARAM of a slot is, or null; and that something found by Find came from it.
   using Lookup = std::function<const client::HostTensor*(uint32_t slot)>;
   using Used = std::function<void(uint32_t slot)>;
 

@@ -1,5 +1,4 @@
-// One op of docs/ir.md on known values: what models/onnx/known.cc goes through
-// a graph with.
+// One op of docs/ir.md on known values: what models/onnx/known.cc goes through a graph with.
 #ifndef KILN_MODELS_ONNX_KNOWN_OPS_H_
 #define KILN_MODELS_ONNX_KNOWN_OPS_H_
 
@@ -11,12 +10,10 @@
 
 namespace kiln::onnx {
 
-// Elementwise: `sources` broadcast to `shape`, which all elements of the result
-// have.
+// Elementwise: `sources` broadcast to `shape`, which all elements of the result have.
 std::optional<Known> KnownElementwise(const v1::UOp& uop, const std::vector<const Known*>& sources, v1::DType dtype,
                                       const client::Shape& shape);
-// Movement and REDUCE. Sources that are shapes and offsets are known values
-// too.
+// Movement and REDUCE. Sources that are shapes and offsets are known values too.
 std::optional<Known> KnownMovement(const v1::UOp& uop, const std::vector<const Known*>& sources, v1::DType dtype,
                                    const client::Shape& shape);
 

@@ -11,11 +11,9 @@
 namespace kiln::onnx {
 namespace {
 
-using namespace client;  // NOLINT: the builder's functions are what is tested
-                         // with
+using namespace client;  // NOLINT: the builder's functions are what is tested with
 
-// Values of a graph whose parameters are `given`, by slot; and which were made
-// use of.
+// Values of a graph whose parameters are `given`, by slot; and which were made use of.
 struct Fixture {
   Graph graph;
   std::map<uint32_t, HostTensor> given;

@@ -1,6 +1,6 @@
-// What a model may make the importer do. A model file comes from a stranger:
-// each of its numbers is a request, and here is what is granted. Whatever is
-// over is GRAPH_TOO_LARGE (base/error.h) with the name of the field here.
+// What a model may make the importer do. A model file comes from a stranger: each of its
+// numbers is a request, and here is what is granted. Whatever is over is GRAPH_TOO_LARGE
+// (base/error.h) with the name of the field here.
 #ifndef KILN_MODELS_ONNX_LIMITS_H_
 #define KILN_MODELS_ONNX_LIMITS_H_
 
@@ -9,11 +9,9 @@
 namespace kiln::onnx {
 
 struct Limits {
-  // Bytes of the file, without external data. Protobuf itself reads no more
-  // than 2 GiB.
+  // Bytes of the file, without external data. Protobuf itself reads no more than 2 GiB.
   int64_t file_bytes = (int64_t{2} << 30) - 1;
-  // Nodes of ONNX imported, counting each turn of a Loop and each use of a
-  // function.
+  // Nodes of ONNX imported, counting each turn of a Loop and each use of a function.
   int64_t nodes = 200'000;
   // Turns of one Loop or Scan.
   int64_t turns = 4096;
@@ -27,8 +25,7 @@ struct Limits {
   int64_t tensors = 50'000;
   // Bytes of all initialisers and constants together.
   int64_t constant_bytes = int64_t{16} << 30;
-  // Elements of one tensor that is computed at import, and of all of them
-  // together.
+  // Elements of one tensor that is computed at import, and of all of them together.
   int64_t known_elements = int64_t{1} << 16;
   int64_t known_work = int64_t{1} << 24;
 };

@@ -1,18 +1,16 @@
-// One node as the function that imports its op sees it: inputs, attributes,
-// what is known.
+// One node as the function that imports its op sees it: inputs, attributes, what is known.
 //
 //   absl::StatusOr<Outputs> Flatten(Node& node) {
-//     KILN_ASSIGN_OR_RETURN(const int64_t axis, node.Axis(node.Int("axis", 1),
-//     node.In(0).rank() + 1));
+//     KILN_ASSIGN_OR_RETURN(const int64_t axis, node.Axis(node.Int("axis", 1), node.In(0).rank() + 1));
 //     ...
 //     return Reshape(node.In(0), {rows, columns});
 //   }
 //
-// Before the function runs, the table's least and most inputs are checked, so
-// In(i) of a required one is valid. An attribute of another type than asked for
-// is an error of the node, told once the function has returned; the function
-// has worked with the default. So are errors that the graph keeps. Whatever a
-// function reads of sizes may be any number that a stranger likes to write.
+// Before the function runs, the table's least and most inputs are checked, so In(i) of a required
+// one is valid. An attribute of another type than asked for is an error of the node, told
+// once the function has returned; the function has worked with the default. So are errors
+// that the graph keeps. Whatever a function reads of sizes may be any number that a stranger
+// likes to write.
 #ifndef KILN_MODELS_ONNX_NODE_H_
 #define KILN_MODELS_ONNX_NODE_H_
 
@@ -70,8 +68,7 @@ class Node {
   // The first attribute that was of another type than asked for.
   const absl::Status& attribute_status() const { return attribute_status_; }
 
-  // -- What is known at import. Refused, by the input's number, where it is
-  // not.
+  // -- What is known at import. Refused, by the input's number, where it is not.
   const Known* Find(client::Tensor tensor);
   absl::StatusOr<std::vector<int64_t>> Integers(size_t input);
   absl::StatusOr<std::vector<double>> Reals(size_t input);
@@ -86,8 +83,7 @@ class Node {
   absl::StatusOr<int64_t> Dim(client::Tensor tensor, int64_t axis) const;
 
   // -- Making
-  // A tensor of known elements: constants in the program, or a constant slot
-  // where they are many.
+  // A tensor of known elements: constants in the program, or a constant slot where they are many.
   client::Tensor Make(client::HostTensor value);
   client::Tensor Make(const std::vector<int64_t>& values, v1::DType dtype = v1::INT64);
   client::Tensor Make(const std::vector<double>& values, client::Shape shape, v1::DType dtype);

@@ -1,8 +1,7 @@
-// Which function imports which op: one row an op, in the file of its family
-// (ops/).
+// Which function imports which op: one row an op, in the file of its family (ops/).
 //
-// To add an op: a function and a row in its family's file, a case in ops/ or
-// the standard's own tests (tests/onnx/README.md), and docs/onnx.md made anew.
+// To add an op: a function and a row in its family's file, a case in ops/ or the standard's
+// own tests (tests/onnx/README.md), and docs/onnx.md made anew.
 #ifndef KILN_MODELS_ONNX_OP_TABLE_H_
 #define KILN_MODELS_ONNX_OP_TABLE_H_
 
@@ -41,20 +40,18 @@ struct OpRow {
 
 // The families.
 using OpRows = absl::Span<const OpRow>;
-#define KILN_ONNX_FAMILIES(F)                                                                                \
-  F(ActivationOps)                                                                                           \
-  F(AttentionOps)                                                                                            \
-  F(CastOps)                                                                                                 \
-  F(ControlOps) F(ConvOps) F(ElementwiseOps) F(GatherOps) F(LogicOps) F(LossOps) F(MatmulOps) F(MovementOps) \
-      F(NormalizationOps) F(PoolOps) F(QuantizedOps) F(RecurrentOps) F(ReduceOps) F(ResizeOps) F(ScatterOps) \
-          F(SequenceOps) F(ShapeOps) F(SignalOps) F(TrigonometryOps) F(SamplingOps)
+#define KILN_ONNX_FAMILIES(F)                                                                                 \
+  F(ActivationOps)                                                                                            \
+  F(AttentionOps)                                                                                             \
+  F(CastOps) F(ControlOps) F(ConvOps) F(ElementwiseOps) F(GatherOps) F(LogicOps) F(LossOps) F(MatmulOps)      \
+      F(MovementOps) F(NormalizationOps) F(PoolOps) F(QuantizedOps) F(RecurrentOps) F(ReduceOps) F(ResizeOps) \
+          F(ScatterOps) F(SequenceOps) F(ShapeOps) F(SignalOps) F(TrigonometryOps) F(SamplingOps)
 #define KILN_ONNX_DECLARE(family) OpRows family();
 KILN_ONNX_FAMILIES(KILN_ONNX_DECLARE)
 #undef KILN_ONNX_DECLARE
 
-// The row of the greatest `since` that is not above `opset`. UNSUPPORTED_OP
-// where there is none, with the reason: no such op, or from which opset on it
-// is taken.
+// The row of the greatest `since` that is not above `opset`. UNSUPPORTED_OP where there is none,
+// with the reason: no such op, or from which opset on it is taken.
 absl::StatusOr<const OpRow*> FindOp(absl::string_view domain, absl::string_view name, int64_t opset);
 
 }  // namespace kiln::onnx

@@ -59,8 +59,8 @@ absl::Status Malformed(const TensorProto& tensor, absl::string_view reason) {
   return MakeError(detail, absl::StrCat("tensor \"", Shown(tensor.name()), "\": ", reason));
 }
 
-// The list of a field, each element made as wide as the dtype is. Of floats
-// narrower than 32 bits, int32_data has the bit patterns.
+// The list of a field, each element made as wide as the dtype is. Of floats narrower than
+// 32 bits, int32_data has the bit patterns.
 template <typename To, typename List>
 std::string Narrowed(const List& list) {
   std::string bytes(static_cast<size_t>(list.size()) * sizeof(To), '\0');
@@ -156,8 +156,7 @@ absl::StatusOr<client::HostTensor> ReadTensor(const TensorProto& tensor, TensorS
   return client::HostTensor{dtype, std::move(shape), std::move(data)};
 }
 
-// Indices are one number an element, its place in row-major order, or one for
-// each axis.
+// Indices are one number an element, its place in row-major order, or one for each axis.
 absl::StatusOr<client::HostTensor> ReadSparse(const ::onnx::SparseTensorProto& tensor, TensorSource& source) {
   KILN_ASSIGN_OR_RETURN(const client::HostTensor values, ReadTensor(tensor.values(), source));
   KILN_ASSIGN_OR_RETURN(const client::HostTensor indices, ReadTensor(tensor.indices(), source));
@@ -167,9 +166,7 @@ absl::StatusOr<client::HostTensor> ReadSparse(const ::onnx::SparseTensorProto& t
   const int64_t width = flat ? 1 : static_cast<int64_t>(dense.shape.size());
   if (!bytes || indices.dtype != v1::INT64 || values.shape.size() != 1 || indices.shape.empty() ||
       indices.shape[0] != values.shape[0] || (!flat && (indices.shape.size() != 2 || indices.shape[1] != width))) {
-    return Malformed(tensor.values(),
-                     "a sparse tensor is (n,) values and (n,) "
-                     "or (n, rank) indices of int64");
+    return Malformed(tensor.values(), "a sparse tensor is (n,) values and (n,) or (n, rank) indices of int64");
   }
   if (*bytes > source.bytes_left) {
     return TooLarge("constant_bytes", static_cast<uint64_t>(source.most_bytes), static_cast<uint64_t>(*bytes),

@@ -10,8 +10,7 @@
 
 namespace kiln::onnx {
 
-// A tensor, a sequence of tensors whose length is known, or an optional without
-// a value.
+// A tensor, a sequence of tensors whose length is known, or an optional without a value.
 struct Value {
   Value() = default;
   Value(client::Tensor made) : tensor(made) {}                                  // NOLINT: implicit on purpose

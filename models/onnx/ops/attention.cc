@@ -72,8 +72,7 @@ Result Attention(Node& node) {
   if (cap > 0) scores = Tanh(scores * (1 / cap)) * cap;
   const Tensor capped = scores;
 
-  // What may be seen, as something to add: the mask, the causal frontier, the
-  // window, what is no padding.
+  // What may be seen, as something to add: the mask, the causal frontier, the window, what is no padding.
   Graph& graph = node.graph();
   Tensor bias;
   const auto add = [&](Tensor more) { bias = bias.valid() ? bias + more : more; };
@@ -138,8 +137,8 @@ Result RotaryEmbedding(Node& node) {
   return x.rank() == 3 ? Reshape(Permute(result, {0, 2, 1, 3}), x.sizes()) : result;
 }
 
-// A state (keys by values) instead of scores: each turn it decays, takes in its
-// key and value, and is read by its query.
+// A state (keys by values) instead of scores: each turn it decays, takes in its key and value, and is read by its
+// query.
 Result LinearAttention(Node& node) {
   const int64_t heads = node.Int("q_num_heads"), kv_heads = node.Int("kv_num_heads");
   const std::string rule = node.Text("update_rule", "gated_delta");

@@ -19,9 +19,9 @@ double GreatestFinite(v1::DType dtype) {
   }
 }
 
-// The IR's casts saturate finite values of 8-bit floats and keep infinite ones.
-// With `saturate` the standard wants the latter to become the greatest too;
-// without, all that is too large to be as infinite ones are.
+// The IR's casts saturate finite values of 8-bit floats and keep infinite ones. With `saturate` the
+// standard wants the latter to become the greatest too; without, all that is too large to be as
+// infinite ones are.
 Tensor Converted(Tensor x, v1::DType dtype, bool saturate) {
   const double most = GreatestFinite(dtype);
   if (most == 0 || !IsFloat(x.dtype())) return Cast(x, dtype);

@@ -40,8 +40,7 @@ Tensor BroadcastAs(Tensor x, Tensor like) {
   return BroadcastTo(x, shape ? *shape : like.sizes());
 }
 
-// Of an odd number and a half, the half up or down that is even: x - 2 floor(x
-// / 2) is 0.5 or 1.5.
+// Of an odd number and a half, the half up or down that is even: x - 2 floor(x / 2) is 0.5 or 1.5.
 Tensor RoundEven(Tensor x) {
   const Tensor low = Floor(x), rest = x - low, odd = low - 2 * Floor(low * 0.5);
   const Tensor up = (rest > 0.5) | ((rest == 0.5) & (odd == 1.0));

@@ -28,8 +28,8 @@ using Result = absl::StatusOr<Outputs>;
 // 0, 1, … rank - 1.
 std::vector<int64_t> AllAxes(int64_t rank);
 
-// Floats narrower than 32 bits are computed in float32 and rounded once at the
-// end, as the standard's own implementations do.
+// Floats narrower than 32 bits are computed in float32 and rounded once at the end, as
+// the standard's own implementations do.
 bool IsNarrow(v1::DType dtype);
 Tensor Widened(Tensor x);
 template <typename F>
@@ -45,8 +45,7 @@ Tensor TruncMod(Tensor a, Tensor b);
 Tensor BroadcastAs(Tensor x, Tensor like);
 // Half to even.
 Tensor RoundEven(Tensor x);
-// Rounds half to even, clips to what `dtype` holds, and casts: what quantizing
-// ends with.
+// Rounds half to even, clips to what `dtype` holds, and casts: what quantizing ends with.
 Tensor Saturated(Tensor x, v1::DType dtype);
 // Joins along an axis exactly, -0 and all.
 Tensor Joined(const std::vector<Tensor>& tensors, int64_t axis);

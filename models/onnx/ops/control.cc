@@ -1,6 +1,5 @@
-// Graphs in nodes: If, Loop and Scan. A program has no jumps, so loops are
-// unrolled, and of two branches both are computed where the condition is not
-// known.
+// Graphs in nodes: If, Loop and Scan. A program has no jumps, so loops are unrolled, and of two
+// branches both are computed where the condition is not known.
 #include <limits>
 #include <optional>
 
@@ -23,9 +22,7 @@ std::optional<bool> Truth(Node& node, Tensor condition) {
 // Where `condition`, a, else b.
 absl::StatusOr<Value> Choice(Node& node, Tensor condition, const Value& a, const Value& b) {
   if (!a.tensor.valid() || !b.tensor.valid())
-    return node.Refuse(
-        "branches that give sequences or optionals under a "
-        "condition that is not known");
+    return node.Refuse("branches that give sequences or optionals under a condition that is not known");
   if (a.tensor.sizes() != b.tensor.sizes() || a.tensor.dtype() != b.tensor.dtype()) {
     return node.Refuse(absl::StrCat("branches that give ", TypeText(a.tensor.dtype(), a.tensor.sizes()), " and ",
                                     TypeText(b.tensor.dtype(), b.tensor.sizes()),
@@ -53,9 +50,8 @@ Result If(Node& node) {
   return Outputs(std::move(outputs));
 }
 
-// Turns until the trip count or a false condition. Where the condition is not
-// known, later turns still are computed, up to the trip count, and change
-// nothing once it was false.
+// Turns until the trip count or a false condition. Where the condition is not known, later turns still are
+// computed, up to the trip count, and change nothing once it was false.
 Result Loop(Node& node) {
   KILN_ASSIGN_OR_RETURN(const auto* body, node.GraphOf("body"));
   const int64_t most = std::numeric_limits<int64_t>::max();
@@ -78,10 +74,7 @@ Result Loop(Node& node) {
     if (truth == false) break;
     KILN_RETURN_IF_ERROR(node.CheckTurns(turn + 1));
     if (!truth) {
-      if (turns == most)
-        return node.Refuse(
-            "a loop whose number of turns is known by neither a "
-            "count nor a condition");
+      if (turns == most) return node.Refuse("a loop whose number of turns is known by neither a count nor a condition");
       if (collected > 0) return node.Refuse("a loop that collects values under a condition that is not known");
       active = active.valid() ? active & condition : condition;
     }

@@ -18,8 +18,7 @@ Result Conv(Node& node) {
   return Convolved(node, node.In(0), node.In(1), node.In(2), node.Int("group", 1), window);
 }
 
-// The input with stride - 1 zeros between its elements, under the filters
-// turned round.
+// The input with stride - 1 zeros between its elements, under the filters turned round.
 Result ConvTranspose(Node& node) {
   Tensor x = node.In(0), weight = node.In(1);
   KILN_ASSIGN_OR_RETURN(const std::vector<int64_t> kernel, KernelOf(node, weight));
@@ -67,8 +66,7 @@ Result ConvTranspose(Node& node) {
     if (windows < 1) return node.Bad("the pads leave nothing");
     window.windows.push_back(windows);
   }
-  // (in, out / groups, kernel…) to (out, in / groups, kernel…), each filter
-  // flipped.
+  // (in, out / groups, kernel…) to (out, in / groups, kernel…), each filter flipped.
   Sizes split = {groups, in / groups, out}, turned = {groups * out, in / groups};
   std::vector<int64_t> order = {0, 2, 1}, flipped;
   for (size_t i = 0; i < axes; ++i) {
@@ -161,8 +159,7 @@ Result Col2Im(Node& node) {
   return sum;
 }
 
-// Over the sequence and what came before it, of which the end is the next
-// state.
+// Over the sequence and what came before it, of which the end is the next state.
 Result CausalConvWithState(Node& node) {
   const Tensor x = node.In(0), weight = node.In(1);
   if (x.rank() != 3 || weight.rank() != 3) return node.Bad("takes (batch, channels, length) and (channels, 1, kernel)");

@@ -14,8 +14,8 @@ Result Divide(Node& node) {
   return IsFloat(a.dtype()) ? a / b : TruncDiv(a, b);
 }
 
-// Of floats the remainder has the dividend's sign, as C's fmod; of integers the
-// divisor's unless fmod is set.
+// Of floats the remainder has the dividend's sign, as C's fmod; of integers the divisor's
+// unless fmod is set.
 Result Modulo(Node& node) {
   const Tensor a = node.In(0), b = node.In(1);
   if (!IsFloat(a.dtype())) return node.Int("fmod") != 0 ? TruncMod(a, b) : Mod(a, b);
@@ -27,8 +27,7 @@ Result Modulo(Node& node) {
               a.dtype());
 }
 
-// By multiplying where the exponent is a small whole number that is known:
-// exact for integers.
+// By multiplying where the exponent is a small whole number that is known: exact for integers.
 Result Power(Node& node) {
   const Tensor x = node.In(0), y = node.In(1);
   const Known* known = node.Find(y);

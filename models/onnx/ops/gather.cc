@@ -20,8 +20,7 @@ Result GatherRows(Node& node) {
   return Reshape(rows, Spliced(x.sizes(), axis, ids.sizes()));
 }
 
-// One number for each element: where it is in x, row-major. `along` replaces
-// the coordinate of one axis.
+// One number for each element: where it is in x, row-major. `along` replaces the coordinate of one axis.
 Tensor Places(Node& node, const Shape& x, int64_t replaced, Tensor along) {
   int64_t stride = 1;
   Tensor places;
@@ -50,8 +49,8 @@ Result GatherElements(Node& node) {
   return Reshape(Index(Reshape(x, {-1}), {Reshape(places, {-1})}), wanted);
 }
 
-// The last axis of the indices has a place among the axes behind the batch;
-// those and the batch's are made one axis, of which rows are taken.
+// The last axis of the indices has a place among the axes behind the batch; those and the batch's are
+// made one axis, of which rows are taken.
 Result GatherNd(Node& node) {
   const Tensor x = node.In(0), ids = Cast(node.In(1), v1::INT64);
   KILN_ASSIGN_OR_RETURN(const Shape shape, node.Dims(x));

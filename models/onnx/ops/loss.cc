@@ -8,8 +8,7 @@ namespace {
 
 using namespace client;  // NOLINT: the builder's functions are this room's words
 
-// -scores[n, label, …] times the label's weight; a label that is ignored weighs
-// nothing.
+// -scores[n, label, …] times the label's weight; a label that is ignored weighs nothing.
 Result NegativeLogLikelihood(Node& node, Tensor scores) {
   const Tensor labels = Cast(node.In(1), v1::INT64);
   if (scores.rank() < 2 || labels.rank() != scores.rank() - 1)

@@ -27,8 +27,7 @@ Result Gemm(Node& node) {
   return product + (beta != 1 ? node.In(2) * beta : node.In(2));
 }
 
-// One letter an axis; the axes that "..." stands for are the digits 0, 1, …
-// from the last.
+// One letter an axis; the axes that "..." stands for are the digits 0, 1, … from the last.
 absl::StatusOr<std::string> Labels(Node& node, std::string term, int64_t rank) {
   const size_t dots = term.find("...");
   if (dots != std::string::npos) {
@@ -43,8 +42,8 @@ absl::StatusOr<std::string> Labels(Node& node, std::string term, int64_t rank) {
   return term;
 }
 
-// Every operand is laid out with an axis for each letter there is, all are
-// multiplied, and the letters that the result has not are summed.
+// Every operand is laid out with an axis for each letter there is, all are multiplied, and the
+// letters that the result has not are summed.
 Result Einsum(Node& node) {
   std::string equation = node.Text("equation");
   std::erase(equation, ' ');
@@ -95,8 +94,7 @@ Result Einsum(Node& node) {
   for (size_t i = 0; i < terms.size(); ++i) {
     Tensor x = Widened(node.In(i));
     std::string term = terms[i];
-    // A letter twice is the diagonal: of two equal axes, the second summed
-    // where it is the first.
+    // A letter twice is the diagonal: of two equal axes, the second summed where it is the first.
     for (size_t a = 0; a < term.size(); ++a) {
       for (size_t b = term.size() - 1; b > a; --b) {
         if (term[a] != term[b]) continue;

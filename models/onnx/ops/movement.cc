@@ -65,8 +65,7 @@ Result UnsqueezeAxes(Node& node) {
 
 Result FlattenTo(Node& node) {
   const Tensor x = node.In(0);
-  // A negative one counts from the rank, so the end of the axes has no negative
-  // name.
+  // A negative one counts from the rank, so the end of the axes has no negative name.
   const int64_t named = node.Int("axis", 1);
   KILN_ASSIGN_OR_RETURN(const int64_t axis, named < 0 ? node.Axis(named, x.rank()) : node.Axis(named, x.rank() + 1));
   Size rows = 1, columns = 1;
@@ -92,8 +91,7 @@ Result ConcatAll(Node& node) {
   return Joined(node.Tensors(), axis);
 }
 
-// Into the sizes given, or into so many equal parts of which the last may be
-// smaller.
+// Into the sizes given, or into so many equal parts of which the last may be smaller.
 Result Split(Node& node) {
   const Tensor x = node.In(0);
   KILN_ASSIGN_OR_RETURN(const int64_t axis, node.Axis(node.Int("axis"), x.rank()));
@@ -231,9 +229,7 @@ Result PadAxes(Node& node) {
     if (before == 0 && after == 0) continue;
     KILN_ASSIGN_OR_RETURN(const int64_t size, node.Dim(x, axis));
     if (!before || !after || size == 0 || *before > (int64_t{1} << 20) || *after > (int64_t{1} << 20)) {
-      return node.Refuse(
-          "pads that depend on variables, of an empty axis, or "
-          "of more than 2^20");
+      return node.Refuse("pads that depend on variables, of an empty axis, or of more than 2^20");
     }
     x = IndexSelect(x, axis, node.Make(PaddedPlaces(mode, size, *before, *after), v1::INT32));
   }

@@ -98,8 +98,7 @@ Result LpNormalization(Node& node) {
   return Cast(Where(norm == 0.0, Filled(wide, 0), wide / norm), x.dtype());
 }
 
-// Each divided by a power of the sum of squares over so many channels around
-// it.
+// Each divided by a power of the sum of squares over so many channels around it.
 Result Lrn(Node& node) {
   const Tensor x = node.In(0), wide = Widened(x);
   const int64_t size = node.Int("size");
@@ -119,8 +118,7 @@ Result MeanVarianceNormalization(Node& node) {
   return Cast(centred / (Sqrt(Mean(Square(centred), axes, true)) + 1e-9), x.dtype());
 }
 
-// com.microsoft: input + skip (+ bias), then LayerNorm, or RMSNorm, over the
-// last axis. The sum is output 3.
+// com.microsoft: input + skip (+ bias), then LayerNorm, or RMSNorm, over the last axis. The sum is output 3.
 template <bool kSimple>
 Result SkipLayerNormalization(Node& node) {
   const Tensor x = node.In(0);

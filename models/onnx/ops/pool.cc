@@ -25,8 +25,7 @@ absl::StatusOr<Tensor> PlacesOfMax(Node& node, Tensor x, Tensor values, const Wi
   Graph& graph = node.graph();
   Tensor places = Reshape(graph.Arange(*ElementCount(shape), v1::INT64), shape);
   if (node.Int("storage_order") != 0) {
-    // Column-major within each image: the spatial axes are counted in the other
-    // order.
+    // Column-major within each image: the spatial axes are counted in the other order.
     Sizes turned = {shape[0], shape[1]};
     std::vector<int64_t> order = {0, 1};
     for (size_t axis = shape.size(); axis-- > 2;) {
@@ -55,8 +54,7 @@ Result MaxPool(Node& node) {
   return std::vector<Tensor>{most, places};
 }
 
-// How many elements each window has: padding counts or not, what ceil_mode adds
-// never.
+// How many elements each window has: padding counts or not, what ceil_mode adds never.
 Tensor Counts(Node& node, Tensor x, const Window& window, bool with_padding) {
   Sizes shape = x.sizes();
   shape[0] = shape[1] = 1;

@@ -6,8 +6,7 @@ namespace {
 
 using namespace client;  // NOLINT: the builder's functions are this room's words
 
-// A scale or zero point as x needs it: one for all, one along an axis, or one
-// for each block of an axis.
+// A scale or zero point as x needs it: one for all, one along an axis, or one for each block of an axis.
 absl::StatusOr<Tensor> Spread(Node& node, Tensor parameter, Tensor x) {
   if (parameter.rank() == 0) return parameter;
   const int64_t block = node.Int("block_size");

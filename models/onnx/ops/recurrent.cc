@@ -38,8 +38,8 @@ constexpr DefaultParameters kActivations[] = {
     {"Softplus", 0, 0},
 };
 
-// What all three have: x (length, batch, in), w (directions, gates * hidden,
-// in), r (…, hidden), b (directions, 2 * gates * hidden).
+// What all three have: x (length, batch, in), w (directions, gates * hidden, in), r (…, hidden),
+// b (directions, 2 * gates * hidden).
 struct Layer {
   Tensor x, w, r, b, lengths, state, cell, peepholes;
   int64_t length = 0, directions = 1, hidden = 0, gates = 1;
@@ -96,15 +96,13 @@ absl::StatusOr<Layer> LayerOf(Node& node, int64_t gates, const std::vector<std::
   return layer;
 }
 
-// One direction as its cell sees it: bias (gates * hidden) halves, and the
-// state so far.
+// One direction as its cell sees it: bias (gates * hidden) halves, and the state so far.
 struct Direction {
   Tensor w, r, input_bias, state_bias, peepholes, state, cell;
   const Activation* activations;
 };
 
-// One turn: from x_t (batch, gates * hidden), already times w, and the
-// direction's state, the new state.
+// One turn: from x_t (batch, gates * hidden), already times w, and the direction's state, the new state.
 using Turn = Tensor (*)(Node& node, const Layer& layer, Direction& at, Tensor x);
 
 Tensor Clipped(const Layer& layer, Tensor x) { return layer.clip > 0 ? Clamp(x, -layer.clip, layer.clip) : x; }
@@ -193,8 +191,7 @@ Result Gru(Node& node) {
   });
 }
 
-// Gates in the order input, output, forget, cell; peepholes in the order input,
-// output, forget.
+// Gates in the order input, output, forget, cell; peepholes in the order input, output, forget.
 Result Lstm(Node& node) {
   KILN_ASSIGN_OR_RETURN(const Layer layer, LayerOf(node, 4, {"Sigmoid", "Tanh", "Tanh"}));
   return Unrolled(node, layer, [](Node& lstm, const Layer& l, Direction& at, Tensor x) {

@@ -8,8 +8,7 @@ using namespace client;  // NOLINT: the builder's functions are this room's word
 
 using Reducer = Tensor (*)(Tensor x, const client::Axes& axes, bool keep);
 
-// Axes were an attribute: of ReduceSum before opset 13, of the others
-// before 18.
+// Axes were an attribute: of ReduceSum before opset 13, of the others before 18.
 template <Reducer kReduce, int kSince = 18>
 Result Reduce(Node& node) {
   const Tensor x = node.In(0);
@@ -57,8 +56,7 @@ Result Arg(Node& node) {
   return node.graph().Number(last, v1::INT64) - Cast(kArg(Flip(x, {axis}), axis, keep), v1::INT64);
 }
 
-// Sums or products from the beginning on: a window as long as the axis, over
-// identities before it.
+// Sums or products from the beginning on: a window as long as the axis, over identities before it.
 Result Cumulative(Node& node, double identity) {
   Tensor x = node.In(0);
   KILN_ASSIGN_OR_RETURN(int64_t axis, node.Integer(1));
@@ -79,8 +77,7 @@ Result Cumulative(Node& node, double identity) {
   return back ? Flip(result, {axis}) : result;
 }
 
-// The place of each element in order is the number of those before it; of equal
-// ones the first is first.
+// The place of each element in order is the number of those before it; of equal ones the first is first.
 Result TopK(Node& node) {
   const Tensor x = node.In(0);
   KILN_ASSIGN_OR_RETURN(const int64_t axis, node.Axis(node.Int("axis", -1), x.rank()));

@@ -1,6 +1,5 @@
-// Images of another size. Where each result comes from is computed here: so
-// many elements of the axis, each with its weight. The program gathers and adds
-// them, an axis after the other.
+// Images of another size. Where each result comes from is computed here: so many elements of the
+// axis, each with its weight. The program gathers and adds them, an axis after the other.
 #include <cmath>
 
 #include "models/onnx/ops/common.h"

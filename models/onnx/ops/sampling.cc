@@ -15,8 +15,7 @@ Tensor Reflected(Tensor x, double least, double greatest) {
   return Where(rest > range, 2 * range - rest, rest) + least;
 }
 
-// One of the neighbours along one axis: where, how much of it, and whether it
-// is in the image.
+// One of the neighbours along one axis: where, how much of it, and whether it is in the image.
 struct Tap {
   Tensor place, weight, inside;
 };
@@ -45,8 +44,7 @@ std::vector<Tap> TapsOf(const std::string& mode, const std::string& padding, Ten
   return taps;
 }
 
-// x (batch, channels, d…); grid (batch, o…, axes), each a place from -1 to 1,
-// the last axis first.
+// x (batch, channels, d…); grid (batch, o…, axes), each a place from -1 to 1, the last axis first.
 Result GridSample(Node& node) {
   const Tensor x = node.In(0), grid = node.In(1);
   KILN_ASSIGN_OR_RETURN(const Shape shape, node.Dims(x));

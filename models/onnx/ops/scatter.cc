@@ -1,8 +1,7 @@
 // Elements put where a tensor of indices says.
 //
-// A graph has no store to a place that is computed, so each result looks for
-// the updates that are meant for it: a mask of result by update, and a
-// reduction over the updates.
+// A graph has no store to a place that is computed, so each result looks for the updates that are
+// meant for it: a mask of result by update, and a reduction over the updates.
 #include "models/onnx/ops/common.h"
 
 namespace kiln::onnx {
@@ -28,8 +27,7 @@ Result Scattered(Node& node, Tensor data, Tensor mask, Tensor updates, int64_t a
   return Reshape(made.values[0].tensor, shape);
 }
 
-// Along one axis. Indices may be fewer than the data along the others; there
-// nothing is put.
+// Along one axis. Indices may be fewer than the data along the others; there nothing is put.
 Result ScatterElements(Node& node) {
   const Tensor x = node.In(0);
   KILN_ASSIGN_OR_RETURN(const int64_t axis, node.Axis(node.Int("axis"), x.rank()));
@@ -107,8 +105,7 @@ Result MaxUnpool(Node& node) {
   }
   if (shape.size() != from.size() || !ElementCount(shape) || !ElementCount(pooled))
     return node.Bad("the output's shape is of no tensor");
-  // The indices are places in a tensor of the pool's own size; a larger output
-  // has it in its corner.
+  // The indices are places in a tensor of the pool's own size; a larger output has it in its corner.
   AxisRanges more;
   for (size_t i = 0; i < shape.size(); ++i) {
     if (shape[i] < pooled[i]) return node.Bad("the output is smaller than what was pooled");

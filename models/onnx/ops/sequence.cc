@@ -1,5 +1,4 @@
-// Sequences of tensors and optionals, which are gone once a model is imported:
-// their lengths are known.
+// Sequences of tensors and optionals, which are gone once a model is imported: their lengths are known.
 #include "models/onnx/ops/common.h"
 #include "onnx/onnx.pb.h"
 
@@ -58,8 +57,7 @@ Result SequenceLength(Node& node) {
   return node.graph().Constant(static_cast<int64_t>(sequence.size()), v1::INT64);
 }
 
-// Without sizes, every element on its own; keepdims then says whether it keeps
-// the axis.
+// Without sizes, every element on its own; keepdims then says whether it keeps the axis.
 Result SplitToSequence(Node& node) {
   const Tensor x = node.In(0);
   KILN_ASSIGN_OR_RETURN(const int64_t axis, node.Axis(node.Int("axis"), x.rank()));
@@ -99,8 +97,7 @@ Result ConcatFromSequence(Node& node) {
   return Joined(sequence, axis);
 }
 
-// The body once for each tensor of the first sequence, other sequences beside
-// it.
+// The body once for each tensor of the first sequence, other sequences beside it.
 Result SequenceMap(Node& node) {
   KILN_ASSIGN_OR_RETURN(const auto* body, node.GraphOf("body"));
   KILN_ASSIGN_OR_RETURN(const Tensors first, SequenceIn(node, 0));

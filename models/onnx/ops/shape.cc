@@ -46,8 +46,7 @@ Result ConstantOfShape(Node& node) {
   return BroadcastTo(Reshape(node.Make(std::move(value)), Sizes()), shape);
 }
 
-// Of floats the count is what their quotient says; the elements are computed by
-// the program.
+// Of floats the count is what their quotient says; the elements are computed by the program.
 Result Range(Node& node) {
   const v1::DType dtype = node.In(0).dtype();
   const Known* limit = node.Find(node.In(1));

@@ -12,8 +12,7 @@ constexpr double kTwoPi = 6.283185307179586;
 // A transform is a product with a matrix of so many rows at most.
 constexpr int64_t kMostPoints = 4096;
 
-// a0 - a1 cos(2 pi i / n) + a2 cos(4 pi i / n), with n one less unless
-// periodic.
+// a0 - a1 cos(2 pi i / n) + a2 cos(4 pi i / n), with n one less unless periodic.
 Result CosineWindow(Node& node, double a0, double a1, double a2) {
   KILN_ASSIGN_OR_RETURN(const int64_t size, node.Integer(0));
   KILN_ASSIGN_OR_RETURN(const v1::DType dtype, DTypeOf(static_cast<int>(node.Int("output_datatype", 1))));
@@ -32,8 +31,7 @@ struct Complex {
   Tensor real, imaginary;
 };
 
-// To `count` of the `points` frequencies: a product with cosines, and one with
-// sines.
+// To `count` of the `points` frequencies: a product with cosines, and one with sines.
 Complex Transformed(Node& node, const Complex& x, int64_t length, int64_t points, int64_t count, bool inverse) {
   std::vector<double> cosines, sines;
   for (int64_t k = 0; k < count; ++k) {
@@ -88,8 +86,7 @@ Result Dft(Node& node) {
   Complex parts{Squeeze(Part(x, last, 0, 1), last), complex ? Squeeze(Part(x, last, 1, 2), last) : Tensor()};
   Complex result;
   if (half && inverse) {
-    // Half of the frequencies stand for all of a real signal: the others are
-    // their mirror image.
+    // Half of the frequencies stand for all of a real signal: the others are their mirror image.
     return node.Refuse("the inverse of a one-sided transform");
   }
   result = Transformed(node, parts, taken, points, half ? points / 2 + 1 : points, inverse);

@@ -30,9 +30,7 @@ absl::StatusOr<Window> WindowOf(Node& node, Tensor x, std::vector<int64_t> kerne
   }
   if (!AllWithin(window.kernel, 1) || !AllWithin(window.stride, 1) || !AllWithin(window.dilation, 1) ||
       !AllWithin(pads, 0)) {
-    return node.Bad(
-        "kernel, strides and dilations are from 1, pads from 0, "
-        "and none is above 2^24");
+    return node.Bad("kernel, strides and dilations are from 1, pads from 0, and none is above 2^24");
   }
   const std::string automatic = node.Text("auto_pad", "NOTSET");
   const bool ceil = node.Int("ceil_mode") != 0;
@@ -90,8 +88,7 @@ Tensor WindowsOf(Tensor padded, const Window& window) {
   return padded;
 }
 
-// windows (n, g, 1, out…, in/g, kernel…) times weight (1, g, out/g, 1…, in/g,
-// kernel…), summed over the last.
+// windows (n, g, 1, out…, in/g, kernel…) times weight (1, g, out/g, 1…, in/g, kernel…), summed over the last.
 absl::StatusOr<Tensor> Convolved(Node& node, Tensor x, Tensor weight, Tensor bias, int64_t groups,
                                  const Window& window) {
   KILN_ASSIGN_OR_RETURN(const int64_t in, node.Dim(x, 1));

@@ -10,9 +10,8 @@ using namespace client;  // NOLINT: the builder's functions are this room's word
 
 constexpr double kHalfPi = 1.5707963267948966;
 
-// Abramowitz and Stegun 4.4.49's way: the angle halved twice makes the argument
-// small, then the series in its odd powers. atan(x) = 2 atan(x / (1 + sqrt(1 +
-// x^2))); and for |x| > 1 it is pi/2 - atan(1/x).
+// Abramowitz and Stegun 4.4.49's way: the angle halved twice makes the argument small, then the
+// series in its odd powers. atan(x) = 2 atan(x / (1 + sqrt(1 + x^2))); and for |x| > 1 it is pi/2 - atan(1/x).
 Tensor Atan(Tensor x) {
   const Tensor a = Abs(x);
   Tensor t = Where(a > 1.0, Reciprocal(a), a);
@@ -25,8 +24,7 @@ Tensor Atan(Tensor x) {
   return Where(x < 0.0, -turned, turned);
 }
 
-// atan(x / sqrt((1 - x)(1 + x))); at the ends the quotient is infinite and the
-// angle right.
+// atan(x / sqrt((1 - x)(1 + x))); at the ends the quotient is infinite and the angle right.
 Tensor Asin(Tensor x) { return Atan(x / Sqrt((1.0 - x) * (1.0 + x))); }
 Tensor Acos(Tensor x) { return 2.0 * Atan(Sqrt((1.0 - x) / (1.0 + x))); }
 
@@ -39,8 +37,7 @@ Tensor Sinh(Tensor x) {
 }
 Tensor Cosh(Tensor x) { return 0.5 * (Exp(x) + Exp(-x)); }
 
-// log(1 + y) for small y loses y's low bits; y times log(u) / (u - 1) with u =
-// 1 + y has them (Kahan).
+// log(1 + y) for small y loses y's low bits; y times log(u) / (u - 1) with u = 1 + y has them (Kahan).
 Tensor Log1p(Tensor y) {
   const Tensor u = 1.0 + y;
   return Where(u == 1.0, y, Log(u) * (y / (u - 1.0)));
