@@ -40,12 +40,13 @@ struct OpRow {
 
 // The families.
 using OpRows = absl::Span<const OpRow>;
-#define KILN_ONNX_FAMILIES(F)                                                                                 \
-  F(ActivationOps)                                                                                            \
-  F(AttentionOps)                                                                                             \
-  F(CastOps) F(ControlOps) F(ConvOps) F(ElementwiseOps) F(GatherOps) F(LogicOps) F(LossOps) F(MatmulOps)      \
-      F(MovementOps) F(NormalizationOps) F(PoolOps) F(QuantizedOps) F(RecurrentOps) F(ReduceOps) F(ResizeOps) \
-          F(ScatterOps) F(SequenceOps) F(ShapeOps) F(SignalOps) F(TrigonometryOps) F(SamplingOps)
+// clang-format off
+#define KILN_ONNX_FAMILIES(F) \
+  F(ActivationOps) F(AttentionOps) F(CastOps) F(ControlOps) F(ConvOps) F(ElementwiseOps) \
+  F(GatherOps) F(LogicOps) F(LossOps) F(MatmulOps) F(MovementOps) F(NormalizationOps) F(PoolOps) \
+  F(QuantizedOps) F(RecurrentOps) F(ReduceOps) F(ResizeOps) F(SamplingOps) F(ScatterOps) \
+  F(SequenceOps) F(ShapeOps) F(SignalOps) F(TrigonometryOps)
+// clang-format on
 #define KILN_ONNX_DECLARE(family) OpRows family();
 KILN_ONNX_FAMILIES(KILN_ONNX_DECLARE)
 #undef KILN_ONNX_DECLARE
