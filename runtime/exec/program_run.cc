@@ -53,14 +53,14 @@ void ProgramRun::Run() {
   if (status.ok()) status = FillPointers();
   if (status.ok()) status = Walk(launches);
   status.Update(program_->device().FinishLaunches());
-  const Clock::time_point ended = Clock::now();
+  const Clock::duration ran = Clock::now() - started - absl::ToChronoNanoseconds(control_.away());
   arena_charge_.Release();
 
   if (status.ok()) {
-    program_->estimate_.Observe(static_cast<uint64_t>(std::chrono::nanoseconds(ended - started).count()));
+    program_->estimate_.Observe(static_cast<uint64_t>(std::chrono::nanoseconds(ran).count()));
   }
   const double queue_seconds = Seconds(started - submitted_);
-  const double device_seconds = times_.All(program_->device(), Seconds(ended - started));
+  const double device_seconds = times_.All(program_->device(), Seconds(ran));
   Owe(control_.account, Quota::kDeviceSeconds, device_seconds);
   if (observer_ != nullptr) {
     observer_->OnRun({program_->device().name(), queue_seconds, device_seconds, launches, status.code(),
@@ -154,12 +154,17 @@ absl::Status ProgramRun::Walk(uint32_t& launches) {
     return program_->module_->LaunchAll(program_->plan().steps, pointers_.data(), control_, launches);
   }
   for (const PlanStep& step : program_->plan().steps) {
-    if (launches != 0) KILN_RETURN_IF_ERROR(control_.Check());
+    if (launches != 0) {
+      control_.GiveWay();
+      KILN_RETURN_IF_ERROR(control_.Check());
+    }
     const Clock::time_point started = Clock::now();
+    const absl::Duration away = control_.away();
     KILN_RETURN_IF_ERROR(program_->module_->Launch(step.kernel, pointers_.data() + step.first_operand, control_));
     KILN_RETURN_IF_ERROR(program_->device().FinishLaunches());
     ++launches;
-    const double seconds = times_.One(program_->device(), Seconds(Clock::now() - started));
+    const double passed = Seconds(Clock::now() - started) - absl::ToDoubleSeconds(control_.away() - away);
+    const double seconds = times_.One(program_->device(), passed);
     observer_->OnLaunch({program_->device().name(), program_->plan().kernel_names[step.kernel], seconds,
                          control_.account, control_.trace});
   }

@@ -15,7 +15,10 @@ class OneByOne final : public LaunchList {
   absl::Status Run(void* const* operands, const LaunchControl& control, uint32_t& launched) override {
     for (size_t i = 0; i < launches_.size(); ++i) {
       const Launch& launch = launches_[i];
-      if (i != 0) KILN_RETURN_IF_ERROR(control.Check());
+      if (i != 0) {
+        control.GiveWay();
+        KILN_RETURN_IF_ERROR(control.Check());
+      }
       KILN_RETURN_IF_ERROR(launch.module->Launch(launch.kernel, operands + launch.first_operand, control));
       ++launched;
     }

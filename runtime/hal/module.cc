@@ -18,7 +18,10 @@ absl::Status LaunchControl::Check() const {
 absl::Status Module::LaunchAll(absl::Span<const LaunchStep> steps, void* const* operands, const LaunchControl& control,
                                uint32_t& launched) {
   for (size_t i = 0; i < steps.size(); ++i) {
-    if (i != 0) KILN_RETURN_IF_ERROR(control.Check());
+    if (i != 0) {
+      control.GiveWay();
+      KILN_RETURN_IF_ERROR(control.Check());
+    }
     KILN_RETURN_IF_ERROR(Launch(steps[i].kernel, operands + steps[i].first_operand, control));
     ++launched;
   }

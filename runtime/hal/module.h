@@ -9,6 +9,7 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "base/account.h"
+#include "runtime/hal/interruption.h"
 
 namespace kiln::runtime::hal {
 
@@ -24,9 +25,17 @@ struct LaunchControl {
   uint64_t flow = 0;
   // By which an observer (runtime/observer.h) knows whose run it is told of; 0: nobody asks.
   uint64_t trace = 0;
+  // Null: the run keeps its device until it has ended. Lives until then.
+  Interruption* interruption = nullptr;
 
   // OK; CANCELLED; or DEADLINE_PASSED.
   absl::Status Check() const;
+  // Lets others have the device, if it is time. Between launches.
+  void GiveWay() const {
+    if (interruption != nullptr && interruption->due()) interruption->GiveWay();
+  }
+  // For how long others have had it.
+  absl::Duration away() const { return interruption == nullptr ? absl::ZeroDuration() : interruption->away(); }
 };
 
 // One of many launches: `kernel` over the `operand_count` operands from

@@ -2,7 +2,9 @@
 //
 // A device has one queue. Work begins in the order of its submission and ends
 // before the next begins, so a program sees all that was written before it.
-// Nothing here blocks for the device: completion comes by callback.
+// Nothing here blocks for the device: completion comes by callback. Work that pauses
+// lets what comes after it run before it ends: whoever has it pause knows that they
+// share nothing.
 #ifndef KILN_RUNTIME_HAL_QUEUE_H_
 #define KILN_RUNTIME_HAL_QUEUE_H_
 
@@ -64,7 +66,15 @@ class Queue {
   // is cut short. An empty pattern means one zero byte.
   virtual void Fill(BufferSlice to, absl::string_view pattern, DoneCallback done) = 0;
 
-  // Blocks until everything submitted before has ended. DEADLINE_PASSED if it
+  // Within Run() of work, on its thread: what has it go on after Pause(); null if it cannot
+  // pause, since a submitting thread runs it, too many have paused, or the driver has no
+  // means. The queue's; to be submitted once for each Pause(), before or after it, from any
+  // thread, as what must not run on that.
+  virtual Work* Continuation() { return nullptr; }
+  // Within Run() of work that has a continuation: returns when that has come to its turn.
+  virtual void Pause() {}
+
+  // Blocks until everything submitted before has ended, or paused. DEADLINE_PASSED if it
   // has not by then. Never from within work of this queue.
   absl::Status Drain(absl::Time deadline);
 

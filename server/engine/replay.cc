@@ -199,11 +199,12 @@ void Engine::Replay(const ReplayRequest& request, const Control& control, Replay
                 const absl::Time submitted = SteadyNow();
                 timing.queue = absl::ToDoubleMicroseconds(submitted - asked);
                 Note(parts, Part::kTurn, asked, submitted);
-                const runtime::RunOptions options = {.control = control,
+                runtime::RunOptions options = {.control = control,
                                                      .results = {},
                                                      .variables = integers,
                                                      .start = replaying.get(),
-                                                     .collectives = &collectives_};
+                                               .collectives = &collectives_};
+                options.control.interruption = turn->interruption();
                 executor_.Run(
                     recording->sequence, slices, options,
                     [this, timing, parts, submitted, turn = *std::move(turn), replaying = std::move(replaying),

@@ -6,11 +6,13 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <utility>
 
 #include "absl/container/fixed_array.h"
+#include "absl/container/inlined_vector.h"
 #include "absl/time/time.h"
 #include "runtime/hal/device.h"
 #include "server/fair/fair_queue.h"
@@ -33,11 +35,13 @@ struct DeviceLine {
   const runtime::hal::Device* const device;
   FairQueue queue;
   Shares shares;
-  absl::Time worked_since;  // on the first of what is in flight
+  absl::Time worked_since;         // on the first of what is in flight
+  std::atomic<bool> asked{false};  // whether runs look at how long they have had the device
+  uint64_t pauses = 0;             // of runs, ever
   std::array<uint64_t, kPayers> measured_ns = {};
 };
 
-struct Waiting {
+struct Waiting final : runtime::hal::Interruption {
   // At one device. The entry is first, so that it is found by it.
   struct Place {
     FairQueue::Entry entry;
@@ -47,8 +51,23 @@ struct Waiting {
     bool served = false;
   };
 
-  Waiting(Turns* turns, TurnRequest asked, TurnCallback go)
-      : turns(turns), request(std::move(asked)), go(std::move(go)), places(request.devices.size()) {}
+  Waiting(Turns* turns, TurnRequest asked, TurnCallback go, const std::atomic<bool>& others)
+      : Interruption(others),
+        turns(turns),
+        request(std::move(asked)),
+        go(std::move(go)),
+        places(request.devices.size()) {}
+  void GiveWay() override { turns->GiveWay(*this); }
+  // Whether it may be interrupted. Callers that have no account may know each other's handles, and then what one does
+  // must not be seen half done. Devices of a tenant's own are in another process.
+  bool Pauses() const { return places.size() == 1 && request.control.account != nullptr && !apart; }
+  // Its slice begins, and lasts for so long.
+  void BeginSlice(absl::Time now, absl::Duration slice) {
+    slice_began = now;
+    until_ = now + slice;
+  }
+  void NeverAgain() { until_ = absl::InfiniteFuture(); }
+  void WasAway(absl::Duration time) { away_ += time; }
 
   Turns* const turns;
   const TurnRequest request;
@@ -56,12 +75,22 @@ struct Waiting {
   absl::FixedArray<Place, 1> places;
   size_t missing = 0;  // places that it has no turn at
   absl::Time began;
+  absl::Time slice_began;
+  uint64_t settled_ns = 0;                    // of what it has measured
+  runtime::hal::Work* continuation = nullptr;  // of one that has paused, until its turn has come again
   bool apart = true;  // all its devices are its tenant's own
   bool aside = false;
   // In one list: first_, then running_.
   Waiting* previous = nullptr;
   Waiting* next = nullptr;
 };
+
+// For work that takes a submitting thread too long, or must not run there.
+inline constexpr uint64_t kNotOnThisThread = ~uint64_t{0};
+
+inline void Add(DeviceLine* line, absl::InlinedVector<DeviceLine*, 2>& lines) {
+  if (std::find(lines.begin(), lines.end(), line) == lines.end()) lines.push_back(line);
+}
 
 }  // namespace kiln::server
 

@@ -57,7 +57,8 @@ void FairLevel::Sleep(Flow& flow) {
 
 void FairLevel::Serve(Flow& flow, double cost) {
   Take(flow);
-  now_ = std::max(now_, flow.tag_);
+  // One that is before its tag, by its credit, does not take v along: who comes then would be behind all that wait.
+  now_ = std::max(now_, ready_.empty() ? flow.tag_ : std::min(flow.tag_, First()->key_));
   flow.tag_ += cost / flow.weight;
   Raise(flow.tag_);
   ++flow.served_;

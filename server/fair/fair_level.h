@@ -3,7 +3,7 @@
 //
 // Every flow has a tag, on a clock of its own: virtual time, in nanoseconds of service for a
 // weight of 1. What it asks for next begins at S = max(v, F), where F is where its last one
-// ended and v is now, the S of what is served. It ends at F = S + cost / weight. Who has the
+// ended and v is now, the S of what is served, or of who is next if that is less. It ends at F = S + cost / weight. Who has the
 // smallest S is next. So who had less than its part is before who had more; who asked for nothing
 // gets nothing for that, as v went on without it; and once nobody asks, v goes to the greatest F.
 //

@@ -25,6 +25,8 @@ struct FairQueue::Tenant : FairLevel::Flow {
   uint64_t waiting_ns = 0;
   int closed = 0;  // its sessions, added up
   int aside = 0;   // entries of it that are set aside
+  size_t with_device = 0;
+  Session* paused = nullptr;  // whose first entry has paused: only that is served
   size_t most_sessions = kKept;
 };
 
@@ -57,7 +59,8 @@ void FairQueue::Update(Session& session, bool anew, bool tenant_anew) {
   Tenant& tenant = *session.tenant;
   const bool asks = session.first != nullptr && session.closed == 0;
   asks ? tenant.level.Wake(session, anew) : tenant.level.Sleep(session);
-  const bool may_be_served = tenant.aside == 0 && tenant.level.First() != nullptr;
+  const bool asked = tenant.paused == nullptr ? tenant.level.First() != nullptr : tenant.paused->closed == 0;
+  const bool may_be_served = tenant.aside == 0 && asked;
   may_be_served ? level_.Wake(tenant, tenant_anew) : level_.Sleep(tenant);
 }
 
@@ -86,16 +89,21 @@ void FairQueue::Push(Entry& entry, const FairOwner& owner, uint64_t estimate_ns,
   entry.may_be_long_ = doubt.may_be_long;
   entry.joint_ = joint;
   entry.served_ = entry.begun_ = entry.aside_ = false;
-  entry.next_ = nullptr;
-  entry.previous_ = session.last;
-  (session.last == nullptr ? session.first : session.last->next_) = &entry;
-  session.last = &entry;
+  Link(entry, session.last, nullptr);
+  Update(session, anew, tenant_anew);
+}
+
+void FairQueue::Link(Entry& entry, Entry* previous, Entry* next) {
+  Session& session = *entry.session_;
+  entry.previous_ = previous;
+  entry.next_ = next;
+  (previous == nullptr ? session.first : previous->next_) = &entry;
+  (next == nullptr ? session.last : next->previous_) = &entry;
   session.waiting_ns += entry.known_ns_;
   session.tenant->waiting_ns += entry.known_ns_;
   ++session.tenant->waiting;
   waiting_ns_ += entry.known_ns_;
   ++waiting_;
-  Update(session, anew, tenant_anew);
 }
 
 void FairQueue::Unlink(Entry& entry) {
@@ -122,7 +130,8 @@ FairQueue::Session* FairQueue::First() {
   for (;;) {
     FairLevel::Flow* const first = level_.First();
     if (first == nullptr) return nullptr;
-    Session& session = *static_cast<Session*>(static_cast<Tenant*>(first)->level.First());
+    Tenant& tenant = *static_cast<Tenant*>(first);
+    Session& session = tenant.paused != nullptr ? *tenant.paused : *static_cast<Session*>(tenant.level.First());
     if (!session.first->joint_ || joint_in_flight_ < kMostJoint) return &session;
     // Those under way may wait for another device, while this one has nothing to do.
     Close(session);
@@ -134,14 +143,23 @@ FairQueue::Session* FairQueue::First() {
 FairQueue::Served FairQueue::Pop() {
   Session* const first = First();
   if (first == nullptr) return {};
-  Session& session = *first;
+  Entry& entry = *first->first;
+  // What goes on beside joint ones, which may wait for other devices, will pause for them.
+  const size_t beside = first->tenant->paused == nullptr ? in_flight_ : in_flight_ - joint_in_flight_;
+  if (!entry.joint_ && beside != 0 && in_flight_ns_ + CountOf(entry) > options_.budget_ns) return {};
+  Close(*first);
+  Serve(entry);
+  return {&entry, first};
+}
+
+void FairQueue::Serve(Entry& entry) {
+  Session& session = *entry.session_;
   Tenant& tenant = *session.tenant;
-  Entry& entry = *session.first;
   const auto cost = static_cast<double>(entry.charged_ns_);
-  if (!entry.joint_ && in_flight_ != 0 && in_flight_ns_ + CountOf(entry) > options_.budget_ns) return {};
   Unlink(entry);
   entry.served_ = true;
-  Close(session);
+  ++tenant.with_device;
+  if (tenant.paused == &session) tenant.paused = nullptr;
   level_.Serve(tenant, cost);
   tenant.level.Serve(session, cost);
   if (!entry.joint_) {
@@ -151,7 +169,37 @@ FairQueue::Served FairQueue::Pop() {
     ++in_flight_;
   }
   Update(session);
-  return {&entry, &session};
+}
+
+bool FairQueue::Pause(Entry& entry, uint64_t used_ns) {
+  KILN_CHECK(entry.served_ && !entry.joint_ && !entry.aside_);
+  Session& session = *entry.session_;
+  Tenant& tenant = *session.tenant;
+  const bool alone = tenant.with_device == 1;
+  // One that takes longer than was thought is thought to go on for a while.
+  const uint64_t charged_ns = entry.charged_ns_;
+  const uint64_t left_ns = std::max(charged_ns - std::min(charged_ns, used_ns), options_.budget_ns);
+  Return(entry);
+  entry.charged_ns_ = left_ns;
+  entry.known_ns_ = entry.known_ns_ == 0 ? 0 : left_ns;
+  entry.served_ = false;
+  Link(entry, nullptr, session.first);
+  tenant.paused = &session;
+  Update(session);
+  // Only now: nothing is ever idle in between, where v would go to what it was charged.
+  Pay(session, charged_ns, used_ns);
+  // Others may be with the device behind it.
+  if (alone && session.closed == 0 && (in_flight_ != joint_in_flight_ || First() != &session)) return true;
+  Serve(entry);
+  return false;
+}
+
+FairQueue::Session* FairQueue::Rush(Entry& entry) {
+  Session& session = *entry.session_;
+  KILN_CHECK(!entry.served_ && session.tenant->paused == &session && session.first == &entry);
+  Close(session);
+  Serve(entry);
+  return &session;
 }
 
 void FairQueue::Begin(Entry& entry) {
@@ -176,19 +224,27 @@ void FairQueue::Open(Session* session) {
   Forget(*session->tenant);
 }
 
-void FairQueue::Settle(Entry& entry, uint64_t cost_ns) {
+void FairQueue::Return(Entry& entry) {
   in_flight_ns_ -= entry.counted_ns_;
   in_flight_known_ns_ -= entry.known_ns_;
   --in_flight_;
+  --entry.session_->tenant->with_device;
   if (entry.joint_) {
     --joint_in_flight_;
     for (Session* held : std::exchange(held_, {})) Reopen(*held);
   }
-  Session& session = *entry.session_;
-  const double more = static_cast<double>(cost_ns) - static_cast<double>(entry.charged_ns_);
+}
+
+void FairQueue::Settle(Entry& entry, uint64_t cost_ns) {
+  Return(entry);
+  Pay(*entry.session_, entry.charged_ns_, cost_ns);
+  entry.charged_ns_ = cost_ns;
+}
+
+void FairQueue::Pay(Session& session, uint64_t charged_ns, uint64_t cost_ns) {
+  const double more = static_cast<double>(cost_ns) - static_cast<double>(charged_ns);
   session.tenant->level.End(session, more);
   level_.End(*session.tenant, more);
-  entry.charged_ns_ = cost_ns;
 }
 
 void FairQueue::SetAside(Entry& entry) {
@@ -226,6 +282,7 @@ void FairQueue::End(Entry& entry, uint64_t measured_ns) {
 FairQueue::Session* FairQueue::Remove(Entry& entry) {
   Session& session = *entry.session_;
   if (entry.served_) {
+    --session.tenant->with_device;
     const double less = -static_cast<double>(entry.charged_ns_);
     session.tenant->level.End(session, less);
     level_.End(*session.tenant, less);

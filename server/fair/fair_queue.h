@@ -109,6 +109,13 @@ class FairQueue {
   void Begin(Entry& entry);
   void Open(Session* session);
 
+  // One that was served, and is joint with no other queue, has had so much, and pauses if somebody else is next: then it
+  // waits again, as what is left of it, and comes before all else of its tenant, of which nothing is served until then.
+  // False if it goes on, as what is left of it: nobody is before its tenant, or the device has more of that.
+  bool Pause(Entry& entry, uint64_t used_ns);
+  // One that has paused is not wanted any more, and goes on at once, to its end. Its session is closed until Open.
+  Session* Rush(Entry& entry);
+
   // One that was served, and begun, goes on beside the others: for them it has ended, after so long. Its tenant is
   // served nothing until it has. Not twice.
   void SetAside(Entry& entry);
@@ -131,6 +138,8 @@ class FairQueue {
   size_t waiting(uint64_t tenant) const;
   size_t waiting() const { return waiting_; }
   size_t in_flight() const { return in_flight_; }
+  // Whether what the device works on has others behind it that a pause may let pass.
+  bool contended() const { return waiting_ > 0 || in_flight_ - joint_in_flight_ > 1; }
   // Tenants and sessions that are remembered: some, and twice as many as asked, ran or owed at once.
   size_t flows() const;
 
@@ -138,9 +147,16 @@ class FairQueue {
   struct Tenant;
 
   Session& SessionOf(const FairOwner& owner);
+  // Into its session's list, between those.
+  void Link(Entry& entry, Entry* previous, Entry* next);
   void Unlink(Entry& entry);
+  // The device has it from now on.
+  void Serve(Entry& entry);
   // It is with the device no more, and has cost so much.
   void Settle(Entry& entry, uint64_t cost_ns);
+  // The two parts of that.
+  void Return(Entry& entry);
+  void Pay(Session& session, uint64_t charged_ns, uint64_t cost_ns);
   // What it takes of the budget.
   uint64_t CountOf(const Entry& entry) const;
   // Whoever has something waiting and may be served asks; the others do not.

@@ -51,7 +51,7 @@ void Shares::Begin(size_t number, double weight, int64_t now_ns) {
   ++tenant.wants;
 }
 
-void Shares::End(size_t number, uint64_t busy_ns, int64_t now_ns) {
+void Shares::Use(size_t number, uint64_t busy_ns, int64_t now_ns) {
   Advance(now_ns);
   Tenant& tenant = tenants_[number];
   // It took that until now, and so perhaps in several slots.
@@ -64,6 +64,11 @@ void Shares::End(size_t number, uint64_t busy_ns, int64_t now_ns) {
     left -= part;
     end = slot * kSlotNs;
   }
+}
+
+void Shares::End(size_t number, uint64_t busy_ns, int64_t now_ns) {
+  Use(number, busy_ns, now_ns);
+  Tenant& tenant = tenants_[number];
   Settle(tenant);
   if (--tenant.wants > 0) return;
   --wanting_tenants_;

@@ -30,6 +30,8 @@ class Shares {
 
   // Something of the tenant's came, whose weight, above 0, is this now.
   void Begin(size_t tenant, double weight, int64_t now_ns);
+  // One of them has had so much time of the device, and goes on.
+  void Use(size_t tenant, uint64_t busy_ns, int64_t now_ns);
   // One of them has gone, after so much time of the device until now: 0 for one that never ran.
   void End(size_t tenant, uint64_t busy_ns, int64_t now_ns);
 

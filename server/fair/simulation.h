@@ -28,6 +28,8 @@ struct Job {
   uint64_t cost_ns = 0;
   uint64_t estimate_ns = 0;
   double arrived = 0;
+  uint64_t had_ns = 0;  // of the cost, in the slices before this one
+  bool paused = false;
 };
 
 // One tenant, and how it asks.
@@ -74,11 +76,15 @@ class Simulation {
         continue;
       }
       Job& job = *device_.front();
-      const double end = std::min({ends_at_, NextAsk(), until});
+      const double end = std::min({ends_at_, slice_ends_at_, NextAsk(), until});
       sources[job.tenant].got += end - now;
       now = end;
       if (moment) moment();
-      if (end == ends_at_) Finish();
+      if (end == ends_at_) {
+        Finish();
+      } else if (end == slice_ends_at_) {
+        Pause(job);
+      }
     }
   }
 
@@ -98,6 +104,8 @@ class Simulation {
   double most_in_flight = 0;  // by what it takes, or is thought to take
   std::vector<double> longest = std::vector<double>(64);
   double noise = 1;  // estimates are wrong by up to this factor
+  // After so long what the device works on pauses, if somebody else is next; 0: it does not.
+  double slice = 0;
 
  private:
   double Uniform() { return std::uniform_real_distribution<double>(0, 1)(random_); }
@@ -126,8 +134,7 @@ class Simulation {
     job->arrived = now;
     source.owner.session = job->session;
     job->estimate_ns = static_cast<uint64_t>(job->cost_ns * std::pow(noise, 2 * Uniform() - 1));
-    longest[job->tenant] =
-        std::max(longest[job->tenant], static_cast<double>(std::max(job->cost_ns, job->estimate_ns)));
+    longest[job->tenant] = std::max(longest[job->tenant], Part(*job, std::max(job->cost_ns, job->estimate_ns)));
     ++source.waiting;
     Job* const raw = job.release();
     jobs_.emplace(&raw->entry, raw);
@@ -138,17 +145,41 @@ class Simulation {
     for (FairQueue::Served served = queue.Pop(); served.entry != nullptr; served = queue.Pop()) {
       Job* const job = jobs_.at(served.entry);
       queue.Open(served.session);
-      --sources[job->tenant].waiting;
-      if (device_.empty()) ends_at_ = now + job->cost_ns;
+      if (!job->paused) --sources[job->tenant].waiting;
+      job->paused = false;
       device_.push_back(job);
+      if (device_.size() == 1) Begin();
     }
     double in_flight = 0;
     double thought = 0;
     for (const Job* job : device_) {
-      in_flight += job->cost_ns;
-      thought += job->estimate_ns;
+      in_flight += Part(*job, job->cost_ns);
+      thought += Part(*job, job->estimate_ns);
     }
     most_in_flight = std::max({most_in_flight, in_flight, thought});
+  }
+
+  // So much of what takes, or is thought to take, `ns` may come in one go: what was thought to fit in with others of its
+  // tenant does not pause while these are behind it.
+  double Part(const Job& job, uint64_t ns) const {
+    const bool pauses = slice != 0 && job.estimate_ns > FairQueue::Options().budget_ns;
+    return pauses ? std::min(static_cast<double>(ns), slice) : static_cast<double>(ns);
+  }
+
+  // The device comes to the first that it has.
+  void Begin() {
+    const Job& job = *device_.front();
+    ends_at_ = now + static_cast<double>(job.cost_ns - job.had_ns);
+    slice_ends_at_ = slice == 0 ? 1e18 : now + slice;
+  }
+
+  void Pause(Job& job) {
+    job.had_ns += static_cast<uint64_t>(slice);
+    if (queue.Pause(job.entry, static_cast<uint64_t>(slice))) {
+      device_.pop_front();
+      job.paused = true;
+    }
+    if (!device_.empty()) Begin();
   }
 
   void Finish() {
@@ -158,13 +189,17 @@ class Simulation {
     Source& source = sources[job->tenant];
     EXPECT_EQ(job->number, source.ended[job->session]++) << "the order of a session";
     source.latencies.push_back(now - job->arrived);
-    queue.End(job->entry, job->cost_ns);
-    if (!device_.empty()) ends_at_ = now + device_.front()->cost_ns;
+    queue.End(job->entry, job->cost_ns - job->had_ns);
+    if (!device_.empty()) Begin();
   }
 
   void Drain() {
     for (auto& [entry, job] : jobs_) {
-      if (std::find(device_.begin(), device_.end(), job) == device_.end()) queue.Open(queue.Remove(job->entry));
+      if (job->paused) {
+        queue.Open(queue.Rush(job->entry));
+      } else if (std::find(device_.begin(), device_.end(), job) == device_.end()) {
+        queue.Open(queue.Remove(job->entry));
+      }
       delete job;
     }
   }
@@ -173,6 +208,7 @@ class Simulation {
   std::deque<Job*> device_;
   absl::flat_hash_map<FairQueue::Entry*, Job*> jobs_;
   double ends_at_ = 0;
+  double slice_ends_at_ = 1e18;
 };
 
 inline Source Saturating(uint32_t weight, uint64_t least_ns, uint64_t most_ns, size_t sessions = 1) {

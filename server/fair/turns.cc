@@ -49,10 +49,6 @@ absl::Status TooLate(uint64_t wait_ns, uint64_t run_ns, absl::Duration left) {
                                                      " us; ask with a later deadline, or when less is waiting"));
 }
 
-void Add(DeviceLine* line, absl::InlinedVector<DeviceLine*, 2>& lines) {
-  if (std::find(lines.begin(), lines.end(), line) == lines.end()) lines.push_back(line);
-}
-
 }  // namespace
 
 void Turn::End(uint64_t measured_ns) {
@@ -63,7 +59,12 @@ void Turn::End(uint64_t measured_ns) {
 
 void Turn::End() {
   if (waiting_ == nullptr) return;
-  End(static_cast<uint64_t>(std::max<int64_t>(0, absl::ToInt64Nanoseconds(SteadyNow() - waiting_->began))));
+  const absl::Duration taken = SteadyNow() - waiting_->began - waiting_->away();
+  End(static_cast<uint64_t>(std::max<int64_t>(0, absl::ToInt64Nanoseconds(taken))));
+}
+
+runtime::hal::Interruption* Turn::interruption() const {
+  return waiting_ != nullptr && waiting_->Pauses() ? waiting_ : nullptr;
 }
 
 Turns::Turns(const Options& options, absl::Span<const std::unique_ptr<runtime::hal::Device>> devices)
@@ -127,7 +128,8 @@ absl::Status Turns::Enqueue(Waiting& waiting) {
 }
 
 void Turns::Take(TurnRequest request, TurnCallback go) {
-  auto waiting = std::make_unique<Waiting>(this, std::move(request), std::move(go));
+  const std::atomic<bool>& others = LineOf(request.devices.front()).asked;
+  auto waiting = std::make_unique<Waiting>(this, std::move(request), std::move(go), others);
   waiting->missing = waiting->places.size();
   Lines lines;
   for (size_t i = 0; i < waiting->places.size(); ++i) {
@@ -162,6 +164,7 @@ void Turns::Leave(Waiting& waiting, Waiting*& first) {
 Waiting* Turns::Next(DeviceLine& line) {
   for (;;) {
     const FairQueue::Served served = line.queue.Pop();
+    line.asked.store(line.queue.contended(), std::memory_order_relaxed);
     if (served.entry == nullptr) return nullptr;
     auto& place = *reinterpret_cast<Waiting::Place*>(served.entry);
     place.session = served.session;
@@ -171,11 +174,15 @@ Waiting* Turns::Next(DeviceLine& line) {
     if (waiting.places.size() > 1) {
       for (Waiting::Place& each : waiting.places) each.line->queue.Begin(each.entry);
     }
-    Leave(waiting, first_);
-    Join(waiting, running_);
-    waiting.began = SteadyNow();
+    const absl::Time now = SteadyNow();
+    if (waiting.continuation == nullptr) {
+      Leave(waiting, first_);
+      Join(waiting, running_);
+      waiting.began = now;
+    }
+    waiting.BeginSlice(now, options_.slice);
     for (Waiting::Place& each : waiting.places) {
-      if (each.line->queue.in_flight() == 1) each.line->worked_since = waiting.began;
+      if (each.line->queue.in_flight() == 1) each.line->worked_since = now;
     }
     return &waiting;
   }
@@ -206,10 +213,14 @@ void Turns::Pump(Lines lines) {
     ++calls;
     absl::InlinedVector<std::pair<DeviceLine*, FairQueue::Session*>, 2> closed;
     for (const Waiting::Place& place : waiting->places) closed.emplace_back(place.line, place.session);
+    runtime::hal::Work* const continuation = TakeContinuation(*waiting);
     mutex_.Unlock();
-    TurnCallback go = std::move(waiting->go);
-    go(Turn(waiting));  // may have ended, and be gone
-    go = nullptr;
+    if (continuation != nullptr) {
+      waiting->request.devices.front()->queue().Submit(continuation, kNotOnThisThread);
+    } else {
+      TurnCallback go = std::move(waiting->go);
+      go(Turn(waiting));  // may have ended, and be gone
+    }
     mutex_.Lock();
     for (const auto& [line, session] : closed) {
       line->queue.Open(session);
@@ -229,12 +240,12 @@ void Turns::End(Waiting* ended, uint64_t measured_ns) {
   }
   {
     const absl::Time now = SteadyNow();
+    const uint64_t left_ns = measured_ns - std::min(measured_ns, waiting->settled_ns);
     absl::MutexLock lock(&mutex_);
     Leave(*waiting, running_);
+    Measured(*waiting, left_ns, now, /*ended=*/true);
     for (Waiting::Place& place : waiting->places) {
-      place.line->measured_ns[PayerOf(waiting->request.control.account)] += measured_ns;
-      place.line->queue.End(place.entry, measured_ns);
-      place.line->shares.End(NumberOf(TenantOf(waiting->request.control.account)), measured_ns, absl::ToUnixNanos(now));
+      place.line->queue.End(place.entry, left_ns);
       if (!waiting->aside) place.line->worked_since = now;
       lines.push_back(place.line);
     }
@@ -287,6 +298,7 @@ void Turns::Sweep() {
     for (const Waiting::Place& place : waiting->places) place.line->queue.Open(place.session);
   }
   if (!lines.empty()) Pump(std::move(lines));
+  Rush();
 }
 
 void Turns::SweepUntilStopped() {
@@ -299,7 +311,7 @@ void Turns::SweepUntilStopped() {
       absl::MutexLock lock(&mutex_);
       if (stopping_) return;
       if (left_.empty()) {
-        idle = first_ == nullptr ? idle + 1 : 0;
+        idle = first_ == nullptr && paused_ == 0 ? idle + 1 : 0;
         asleep_ = idle > kIdleTicks;
         wait = asleep_ ? absl::InfiniteDuration() : kTick;
       }
@@ -310,7 +322,7 @@ void Turns::SweepUntilStopped() {
       asleep_ = false;
       if (stopping_) return;
       left.swap(left_);
-      if (first_ == nullptr) continue;
+      if (first_ == nullptr && paused_ == 0 && left.empty()) continue;
     }
     if (!left.empty()) Pump(std::move(left));
     const Clock::time_point begin = Clock::now();

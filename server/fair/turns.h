@@ -6,6 +6,9 @@
 // the device that has just ended something, on that of another caller, or on one of its own. What is of one session is
 // handed on in the order in which it came: what that submits to the devices' queues, within its call, keeps that order.
 //
+// A tenant's run that takes long pauses for other tenants', slice by slice (runtime/hal/interruption.h): what they have
+// is their own, so none sees what another has half done.
+//
 // What is overdue on devices that a tenant has for itself, and so in a process of its own, is set aside while others
 // wait: it goes on beside them, and only its tenant waits for it (server/fair/README.md, "Set aside").
 //
@@ -60,6 +63,10 @@ class Turn {
   // The time since it began, where nothing is known better.
   void End();
 
+  // Through which the run lets others have the device: for the LaunchControl of a run on one device. Null if what has
+  // the turn keeps it. Valid until End.
+  runtime::hal::Interruption* interruption() const;
+
  private:
   friend class Turns;
   explicit Turn(Waiting* waiting) : waiting_(waiting) {}
@@ -96,6 +103,7 @@ struct LineLook {
   size_t waiting = 0;                 // of all
   std::vector<size_t> waiting_of;     // of each account that was asked about
   uint64_t predicted_wait_ns = 0;     // of somebody new, of weight 1
+  uint64_t pauses = 0;                // of runs, ever
   std::vector<uint64_t> measured_ns;  // by PayerOf (owner.h): turns that have ended, and what is worked on so far
 };
 
@@ -110,6 +118,8 @@ class Turns {
     size_t most_waiting = 16'384;
     // What runs in a process of its own is overdue after four times its estimate and this.
     absl::Duration overdue = absl::Milliseconds(100);
+    // For so long a tenant's run has a device while another tenant's could have it.
+    absl::Duration slice = absl::Milliseconds(1);
   };
   // The devices outlive this. One that a tenant has for itself is the same place as the server's of its name: both
   // compute on the same cores.
@@ -136,6 +146,7 @@ class Turns {
 
  private:
   friend class Turn;
+  friend struct Waiting;
   using Lines = absl::InlinedVector<DeviceLine*, 2>;
 
   DeviceLine& LineOf(const runtime::hal::Device* device) const;
@@ -145,6 +156,14 @@ class Turns {
   // Serves the next of a line; null if it is nobody's turn.
   Waiting* Next(DeviceLine& line) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void End(Waiting* waiting, uint64_t measured_ns);
+  // Within its run, whose slice is over. Returns once the device is its own again.
+  void GiveWay(Waiting& waiting);
+  // What has one that has paused go on; null if it has not. Once.
+  runtime::hal::Work* TakeContinuation(Waiting& waiting) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Those that have paused, and are not wanted any more, go on: they see it, and end.
+  void Rush();
+  // So much of its device has been measured since the last time.
+  void Measured(const Waiting& waiting, uint64_t ns, absl::Time now, bool ended) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Into and out of one of the two lists.
   void Join(Waiting& waiting, Waiting*& first) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Leave(Waiting& waiting, Waiting*& first) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -161,6 +180,7 @@ class Turns {
   Bell bell_;
   Waiting* first_ ABSL_GUARDED_BY(mutex_) = nullptr;    // of those that have not been called
   Waiting* running_ ABSL_GUARDED_BY(mutex_) = nullptr;  // the last of those that have, and have not ended
+  size_t paused_ ABSL_GUARDED_BY(mutex_) = 0;
   // Threads that call: one may do so for others after its own is answered.
   int pumps_ ABSL_GUARDED_BY(mutex_) = 0;
   bool asleep_ ABSL_GUARDED_BY(mutex_) = false;

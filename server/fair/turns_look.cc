@@ -48,19 +48,20 @@ LineLook Turns::Look(const runtime::hal::Device& device, absl::Span<const Accoun
   for (const Waiting* one = running_; one != nullptr; one = one->next) {
     for (const Waiting::Place& place : one->places) {
       if (place.line != &line) continue;
-      if (!one->aside) oldest = one;
+      if (!one->aside && one->continuation == nullptr) oldest = one;
       look.running.push_back({one->request.control.account, one->request.program, one->began, one->places.size()});
     }
   }
   std::reverse(look.running.begin(), look.running.end());
   look.waiting = line.queue.waiting();
+  look.pauses = line.pauses;
   for (const Account* account : accounts)
     look.waiting_of.push_back(line.queue.waiting(reinterpret_cast<uintptr_t>(account)));
   look.predicted_wait_ns = line.PredictedWait(FairOwner{.tenant = ~uint64_t{0}}, now);
   look.measured_ns.assign(line.measured_ns.begin(), line.measured_ns.end());
   if (oldest != nullptr) {
     // The device goes on in order.
-    const absl::Duration worked = now - std::max(oldest->began, line.worked_since);
+    const absl::Duration worked = now - std::max(oldest->slice_began, line.worked_since);
     look.measured_ns[PayerOf(oldest->request.control.account)] +=
         std::max<int64_t>(0, absl::ToInt64Nanoseconds(worked));
   }

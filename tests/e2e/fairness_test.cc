@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "tests/e2e/long_run.h"
 #include "tests/e2e/quota_fixture.h"
 #include "tests/e2e/submit/submit_client.h"
 
@@ -111,6 +112,73 @@ TEST_F(FairnessTest, ACallerOfLittleIsNotBehindThoseOfMuch) {
   EXPECT_GE(waiting(), 8u);
   EXPECT_EQ(FloatsOf(response->results(0).tensor().data()), std::vector<float>(8, 2));
   for (const auto& caller : callers) EXPECT_TRUE(caller->Wait());
+}
+
+class PausingTest : public FairnessTest {
+ protected:
+  void SetUp() override {
+    WriteFile(TenantWith("a", "") + TenantWith("b", ""));
+    v1::ServerConfig config = server::DefaultConfig();
+    config.set_tenants(path_);
+    Start(config);
+    a_ = std::make_unique<Stubs>(address(), "secret of a");
+    b_ = std::make_unique<Stubs>(address(), "secret of b");
+    ASSERT_TRUE(Execute(*b_, tiny_).ok());
+  }
+  server::LineLook Look() { return server_->engine().turns().Look(*server_->engine().devices()[0]); }
+
+  const v1::ExecuteRequest tiny_ = AddOne(v1::RESULT_INLINE);
+};
+
+TEST_F(PausingTest, ALongRunComputesTheSameHoweverOftenItPauses) {
+  constexpr int64_t kElements = 1 << 20;
+  std::vector<float> values(kElements);
+  for (int64_t i = 0; i < kElements; ++i) values[i] = static_cast<float>(i) * 1e-4f;
+  SubmitClient stream(*a_);
+  stream.Allocate(1, 4 * kElements);
+  stream.Write(1, BytesOf(values));
+  v1::ExecuteRequest request;
+  *request.mutable_graph() = SinesOf(kElements);
+  AddBuffer(request, 0, 1);
+  stream.Execute(request, {2});
+  const std::string alone = stream.ReadBack(2);
+  EXPECT_NE(alone, BytesOf(values));
+
+  std::atomic<bool> stop{false};
+  std::thread other([&] {
+    while (!stop) EXPECT_TRUE(Execute(*b_, tiny_).ok());
+  });
+  const uint64_t paused = Look().pauses;
+  uint64_t result = 2;
+  EXPECT_TRUE(Eventually([&] {
+    stream.Execute(request, {++result});
+    EXPECT_TRUE(stream.ReadBack(result) == alone);
+    stream.Free({result});
+    return Look().pauses >= paused + 10;
+  }));
+  stop = true;
+  other.join();
+}
+
+TEST_F(PausingTest, WhoAsksLittleIsServedInTheMiddleOfALongRun) {
+  SubmitClient stream(*a_);
+  stream.Allocate(1, 4 * kLongElements);
+  v1::ExecuteRequest request;
+  *request.mutable_graph() = Sines();
+  AddBuffer(request, 0, 1);
+  uint64_t result = 1;
+  // The other may be too slow to come in time: then once more. Behind the run it would be too late each time.
+  EXPECT_TRUE(Eventually([&] {
+    stream.Execute(request, {++result});
+    stream.Read(result, 0, 4);
+    stream.Free({result});
+    const bool began = Eventually([&] { return !Look().running.empty(); });
+    int served = 0;
+    for (; served < 3 && began; ++served) EXPECT_TRUE(Execute(*b_, tiny_).ok());
+    const bool runs_still = !Look().running.empty();
+    EXPECT_TRUE(stream.Next().has_value());
+    return runs_still;
+  }));
 }
 
 }  // namespace

@@ -34,8 +34,8 @@ class CpuDevice final : public hal::Device {
                                           std::memset(data, 0, bytes);
                                           return absl::OkStatus();
                                         })),
-        scratch_(allocator_.get()),
-        queue_(this, options.inline_limit_ns) {}
+        scratch_(host::Runners::kMax, host::HostScratch(allocator_.get())),
+        queue_(this, options.inline_limit_ns, [this](size_t runner) { scratch_[runner].Release(); }) {}
 
   absl::string_view name() const override { return name_; }
   absl::string_view description() const override { return description_; }
@@ -43,7 +43,7 @@ class CpuDevice final : public hal::Device {
   hal::Allocator& allocator() override { return *allocator_; }
   hal::Queue& queue() override { return queue_; }
   absl::StatusOr<void*> Scratch(uint64_t bytes, const Account* account) override {
-    return scratch_.Get(bytes, account);
+    return scratch_[queue_.runner()].Get(bytes, account);
   }
   absl::StatusOr<std::unique_ptr<hal::Module>> LoadModule(const v1::Executable& executable) override {
     return cpu::LoadModule(executable, *linker_, *pool_, *watch_, counters_);
@@ -66,7 +66,7 @@ class CpuDevice final : public hal::Device {
   const std::shared_ptr<Linker> linker_;
   ModuleCounters counters_;
   const std::unique_ptr<hal::Allocator> allocator_;
-  host::HostScratch scratch_;
+  std::vector<host::HostScratch> scratch_;  // of each of the queue's runners: what has paused keeps its own
   // Last, hence the first to go: its work uses all of the above.
   host::HostQueue queue_;
 };

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <chrono>
+#include <memory>
 #include <string>
 #include <utility>
 
@@ -16,6 +18,9 @@ using Stop = std::array<const std::atomic<bool>*, 2>;
 static_assert(sizeof(std::atomic<bool>) == 1 && std::atomic<bool>::is_always_lock_free);
 
 using KernelFn = void (*)(void* const* buffers, int64_t begin, int64_t end, const Stop& stop);
+
+// A run that may be interrupted is so after a chunk that takes about so long.
+constexpr double kChunkNs = 250'000;
 
 constexpr std::atomic<bool> kNever{false};
 constexpr Stop kNoStop = {&kNever, &kNever};
@@ -35,7 +40,12 @@ class CpuModule final : public hal::Module {
  public:
   CpuModule(std::unique_ptr<LinkedObject> object, std::vector<Kernel> kernels, WorkerPool& pool, DeadlineWatch& watch,
             ModuleCounters& counters)
-      : object_(std::move(object)), kernels_(std::move(kernels)), pool_(pool), watch_(watch), counters_(counters) {
+      : object_(std::move(object)),
+        kernels_(std::move(kernels)),
+        paces_(new std::atomic<float>[kernels_.size()]()),
+        pool_(pool),
+        watch_(watch),
+        counters_(counters) {
     counters_.modules.fetch_add(1, std::memory_order_relaxed);
   }
   ~CpuModule() override { counters_.modules.fetch_sub(1, std::memory_order_relaxed); }
@@ -52,9 +62,14 @@ class CpuModule final : public hal::Module {
     const DeadlineWatch::Deadline deadline(watch_, control.deadline);
     const Stop stop = {control.cancelled == nullptr ? &kNever : control.cancelled, &deadline.passed()};
     // Of what is stopped, the chunks that have not begun are left out.
-    pool_.ParallelFor(kernel.iterations, kernel.grain, [&](int64_t begin, int64_t end) {
+    const auto run = [&](int64_t begin, int64_t end) {
       if (!IsSet(stop)) kernel.fn(buffers, begin, end, stop);
-    });
+    };
+    if (control.interruption == nullptr) {
+      pool_.ParallelFor(kernel.iterations, kernel.grain, run);
+    } else {
+      RunInSlices(kernel, paces_[index], run, *control.interruption);
+    }
     if (!IsSet(stop)) return absl::OkStatus();
     // The clock may have been set back since; a stopped kernel is never OK.
     absl::Status status = control.Check();
@@ -62,8 +77,31 @@ class CpuModule final : public hal::Module {
   }
 
  private:
+  // `run`, over all iterations of the kernel; between chunks others may have the device. `pace` is how many ns an
+  // iteration took when that was seen last, or 0: chunks are small enough for it, so far as the kernel has any.
+  template <typename Run>
+  void RunInSlices(const Kernel& kernel, std::atomic<float>& pace, const Run& run, hal::Interruption& interruption) {
+    const auto timed = [&](int64_t begin, int64_t end) {
+      const auto began = std::chrono::steady_clock::now();
+      run(begin, end);
+      const std::chrono::duration<float, std::nano> took = std::chrono::steady_clock::now() - began;
+      pace.store(took.count() / static_cast<float>(end - begin), std::memory_order_relaxed);
+    };
+    for (int64_t begin = 0; begin < kernel.iterations;) {
+      int64_t chunk = pool_.EvenChunk(kernel.iterations, kernel.grain), end = kernel.iterations;
+      if (const double ns = pace.load(std::memory_order_relaxed); ns == 0) {
+        end = chunk = std::min(kernel.grain, end);  // to see how long that takes
+      } else if (ns * static_cast<double>(chunk) > kChunkNs) {
+        chunk = std::max(kernel.grain, static_cast<int64_t>(kChunkNs / ns));
+      }
+      begin = pool_.ParallelForUntil({begin, end, chunk}, timed, [&] { return interruption.due(); });
+      if (begin < kernel.iterations && interruption.due()) interruption.GiveWay();
+    }
+  }
+
   const std::unique_ptr<LinkedObject> object_;
   const std::vector<Kernel> kernels_;
+  const std::unique_ptr<std::atomic<float>[]> paces_;
   WorkerPool& pool_;
   DeadlineWatch& watch_;
   ModuleCounters& counters_;

@@ -15,10 +15,6 @@ constexpr uint64_t kOpen = uint64_t{1} << 31;
 constexpr uint64_t kInside = kOpen - 1;  // mask of the count of workers
 constexpr int kLoopShift = 32;
 
-// Chunks a thread should get, on average: enough to even out threads that run
-// at different speeds, few enough that the counter costs nothing.
-constexpr int64_t kChunksPerThread = 8;
-
 inline void Pause() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
@@ -72,12 +68,12 @@ void WorkerPool::KeepOff() {
     static_cast<void>(pthread_setaffinity_np(worker.native_handle(), sizeof(others), &others));
 }
 
-void WorkerPool::RunShared(Loop& loop, int64_t iterations, int64_t grain, Body body, const void* fn) {
+int64_t WorkerPool::RunShared(Loop& loop, const Range& range, Body body, const void* fn,
+                              absl::FunctionRef<bool()>* leave) {
   loop.body = body;
   loop.fn = fn;
-  loop.iterations = iterations;
-  loop.chunk = std::max({grain, int64_t{1}, iterations / (int64_t{threads()} * kChunksPerThread)});
-  loop.next.store(0, std::memory_order_relaxed);
+  loop.range = range;
+  loop.next.store(range.begin, std::memory_order_relaxed);
   // The closed state of the loop before, with nobody inside, becomes the open
   // state of this one; that publishes the fields above.
   const uint64_t number = (loop.state.load(std::memory_order_relaxed) >> kLoopShift) + 1;
@@ -86,7 +82,12 @@ void WorkerPool::RunShared(Loop& loop, int64_t iterations, int64_t grain, Body b
   if (active == 1) KeepOff();
   if (MaxHelpers(threads(), active) > 0) WakeWorkers();
 
+  int64_t rest = range.end;
   while (RunChunk(loop)) {
+    if (leave == nullptr || !(*leave)()) continue;
+    // What has been handed out is done by whoever has it; nobody gets more.
+    rest = std::min(loop.next.exchange(range.end, std::memory_order_relaxed), range.end);
+    break;
   }
 
   uint64_t state = loop.state.fetch_and(~kOpen, std::memory_order_acq_rel) & ~kOpen;
@@ -100,15 +101,16 @@ void WorkerPool::RunShared(Loop& loop, int64_t iterations, int64_t grain, Body b
   }
   // The others may now have more helpers, who may be asleep.
   if (active_.fetch_sub(1, std::memory_order_acq_rel) > 1) WakeWorkers();
+  return rest;
 }
 
 bool WorkerPool::RunChunk(Loop& loop) {
-  const int64_t iterations = loop.iterations;
-  const int64_t begin = loop.next.fetch_add(loop.chunk, std::memory_order_relaxed);
+  const auto [first, last, chunk] = loop.range;
+  const int64_t begin = loop.next.fetch_add(chunk, std::memory_order_relaxed);
   // Each visit of a thread steps past the end at most once, so the counter cannot
-  // wrap unless `iterations` is within a few chunks of 2^63.
-  if (begin >= iterations) return false;
-  loop.body(loop.fn, begin, std::min(iterations - begin, loop.chunk) + begin);
+  // wrap unless the end is within a few chunks of 2^63.
+  if (begin >= last) return false;
+  loop.body(loop.fn, begin, std::min(last - begin, chunk) + begin);
   return true;
 }
 

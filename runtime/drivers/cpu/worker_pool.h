@@ -19,11 +19,14 @@
 #ifndef KILN_RUNTIME_DRIVERS_CPU_WORKER_POOL_H_
 #define KILN_RUNTIME_DRIVERS_CPU_WORKER_POOL_H_
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <memory>
 #include <thread>
 #include <vector>
+
+#include "absl/functional/function_ref.h"
 
 namespace kiln::runtime::cpu {
 
@@ -58,24 +61,62 @@ class WorkerPool {
       fn(int64_t{0}, iterations);
       return;
     }
-    RunShared(
-        *loop, iterations, grain, [](const void* f, int64_t b, int64_t e) { (*static_cast<const Fn*>(f))(b, e); }, &fn);
+    RunShared(*loop, {0, iterations, EvenChunk(iterations, grain)}, Call<Fn>, &fn, nullptr);
     loop->busy.store(false, std::memory_order_release);
+  }
+
+  // Iterations from `begin` to before `end`, of which a chunk has up to `chunk`.
+  struct Range {
+    int64_t begin = 0;
+    int64_t end = 0;
+    int64_t chunk = 1;
+  };
+  // The same over a part of the iterations, which is left before its end once `leave()`, which this thread asks after
+  // each chunk of its own, is true. Returns where what has not been done begins: all before it has been, and nothing
+  // after it.
+  template <typename Fn>
+  int64_t ParallelForUntil(const Range& range, const Fn& fn, absl::FunctionRef<bool()> leave) {
+    Loop* const loop = range.end - range.begin <= range.chunk || workers_.empty() ? nullptr : Take();
+    if (loop != nullptr) {
+      const int64_t rest = RunShared(*loop, range, Call<Fn>, &fn, &leave);
+      loop->busy.store(false, std::memory_order_release);
+      return rest;
+    }
+    int64_t begin = range.begin;
+    while (begin < range.end) {
+      const int64_t end = std::min(range.end - begin, range.chunk) + begin;
+      fn(begin, end);
+      begin = end;
+      if (leave()) break;
+    }
+    return begin;
+  }
+
+  // So many that threads of different speeds end at about the same time.
+  int64_t EvenChunk(int64_t iterations, int64_t grain) const {
+    return std::max({grain, int64_t{1}, iterations / (int64_t{threads()} * kChunksPerThread)});
   }
 
   // The submitting thread included.
   uint32_t threads() const { return static_cast<uint32_t>(workers_.size()) + 1; }
 
  private:
+  // Chunks a thread should get, on average: enough to even out threads that run
+  // at different speeds, few enough that the counter costs nothing.
+  static constexpr int64_t kChunksPerThread = 8;
+
   using Body = void (*)(const void* fn, int64_t begin, int64_t end);
+  template <typename Fn>
+  static void Call(const void* fn, int64_t begin, int64_t end) {
+    (*static_cast<const Fn*>(fn))(begin, end);
+  }
 
   // A place for a loop. The plain fields are written while `state` is closed and
   // no worker is inside.
   struct Loop {
     Body body = nullptr;
     const void* fn = nullptr;
-    int64_t iterations = 0;
-    int64_t chunk = 1;
+    Range range;
     alignas(64) std::atomic<int64_t> next{0};
     // Bit 31: open to join. Bits 0..30: workers inside. Bits 32..63: the loop's
     // number, so that a worker that saw an older loop cannot join a newer one
@@ -95,7 +136,8 @@ class WorkerPool {
     }
     return nullptr;
   }
-  void RunShared(Loop& loop, int64_t iterations, int64_t grain, Body body, const void* fn);
+  // As ParallelForUntil; `leave` may be null.
+  int64_t RunShared(Loop& loop, const Range& range, Body body, const void* fn, absl::FunctionRef<bool()>* leave);
   // Takes a chunk and runs it; false if none is left.
   static bool RunChunk(Loop& loop);
   void WakeWorkers();

@@ -51,6 +51,35 @@ TEST_P(WorkerPoolTest, ManyLoopsInARowSeeOnlyTheirOwn) {
   }
 }
 
+TEST_P(WorkerPoolTest, ALoopThatIsLeftGoesOnWhereItWas) {
+  for (const int64_t chunk : {1, 3, 64, 5000}) {
+    constexpr int64_t kIterations = 4097;
+    auto counts = std::make_unique<std::atomic<int>[]>(kIterations);
+    for (int64_t i = 0; i < kIterations; ++i) counts[i] = 0;
+    int64_t begin = 5, parts = 0;
+    while (begin < kIterations) {
+      const int64_t from = begin;
+      int asked = 0;
+      begin = pool_.ParallelForUntil(
+          {from, kIterations, chunk},
+          [&](int64_t b, int64_t e) {
+            EXPECT_LE(e - b, chunk);
+            for (int64_t i = b; i < e; ++i) ++counts[i];
+          },
+          [&] { return ++asked == 3; });
+      EXPECT_LE(asked, 3);
+      EXPECT_GT(begin, from);
+      // All before it has been done, and nothing after it.
+      for (int64_t i = 5; i < kIterations; ++i) ASSERT_EQ(counts[i], i < begin ? 1 : 0) << i << " of " << begin;
+      ++parts;
+    }
+    if (chunk == 5000) {
+      EXPECT_EQ(parts, 1);
+    }
+    EXPECT_EQ(counts[4], 0);
+  }
+}
+
 TEST_P(WorkerPoolTest, ChunksKeepTheGrain) {
   std::atomic<int> small{0};
   pool_.ParallelFor(1000, 64, [&](int64_t begin, int64_t end) {

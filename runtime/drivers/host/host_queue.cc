@@ -1,6 +1,5 @@
 #include "runtime/drivers/host/host_queue.h"
 
-#include <pthread.h>
 #include <sched.h>
 
 #include <algorithm>
@@ -35,16 +34,17 @@ void CopyBytes(void* to, const void* from, uint64_t bytes) {
 
 }  // namespace
 
-HostQueue::HostQueue(const hal::Device* device, uint64_t inline_limit_ns)
-    : device_(device), inline_limit_ns_(inline_limit_ns), thread_([this] { ThreadMain(); }) {
-  pthread_setname_np(thread_.native_handle(), "kiln-queue");
-}
+HostQueue::HostQueue(const hal::Device* device, uint64_t inline_limit_ns,
+                     absl::AnyInvocable<void(size_t runner) const> done)
+    : device_(device),
+      inline_limit_ns_(inline_limit_ns),
+      done_(std::move(done)),
+      runners_([this](Runner& self, bool first) { return WorkOn(self, first); }) {}
 
 HostQueue::~HostQueue() {
   // Too long for any submitting thread, so it runs on the queue's, after all
   // else.
   Submit([this] { stop_ = true; }, ~uint64_t{0});
-  thread_.join();
 }
 
 void HostQueue::Submit(Work* work, uint64_t estimate_ns) {
@@ -57,47 +57,66 @@ void HostQueue::Submit(Work* work, uint64_t estimate_ns) {
     if (inbox_.compare_exchange_weak(head, next, std::memory_order_acq_rel, std::memory_order_relaxed)) break;
   }
   if (head != nullptr) return;  // the owner will find it
-  Own(work, /*own_thread=*/false);
+  left_ = work;
+  Own(/*self=*/nullptr);
 }
 
-void HostQueue::Own(Work* list, bool own_thread) {
+bool HostQueue::Own(const Runner* self) {
   uint64_t left_ns = inline_limit_ns_;
   for (;;) {
-    while (list != nullptr) {
-      const uint64_t estimate_ns = list->link.estimate_ns;
-      if (!own_thread && estimate_ns > left_ns) return HandOver(list);
+    while (left_ != nullptr) {
+      Work* const work = left_;
+      const uint64_t estimate_ns = work->link.estimate_ns;
+      if (self == nullptr && estimate_ns > left_ns) {
+        HandOver();
+        return true;
+      }
       left_ns -= std::min(left_ns, estimate_ns);
-      Work* const next = list->link.next;
-      list->Run();  // gone after this
+      left_ = work->link.next;
+      work->Run();  // gone after this
       depth_.fetch_sub(1, std::memory_order_relaxed);
-      list = next;
-      if (own_thread && estimate_ns >= kLongNs) sched_yield();
+      if (self == nullptr) continue;
+      if (self->is_guest()) return false;
+      if (estimate_ns >= kLongNs) sched_yield();
     }
     Work* expected = &mark_;
-    if (inbox_.compare_exchange_strong(expected, nullptr, std::memory_order_acq_rel)) return;
+    if (inbox_.compare_exchange_strong(expected, nullptr, std::memory_order_acq_rel)) return true;
     // The inbox has the newest first.
     Work* newest = inbox_.exchange(&mark_, std::memory_order_acq_rel);
     while (newest != &mark_) {
       Work* const older = newest->link.next;
-      newest->link.next = list;
-      list = newest;
+      newest->link.next = left_;
+      left_ = newest;
       newest = older;
     }
   }
 }
 
-void HostQueue::HandOver(Work* list) {
-  handed_over_.store(list, std::memory_order_release);
+void HostQueue::HandOver() {
+  handed_over_.store(std::exchange(left_, nullptr), std::memory_order_release);
   handed_over_.notify_one();
 }
 
-void HostQueue::ThreadMain() {
-  while (!stop_) {
+bool HostQueue::WorkOn(const Runner& self, bool first) {
+  // All but the first begin as the owner, in the place of one that has paused.
+  bool own = first || Own(&self);
+  while (own && !stop_) {
     handed_over_.wait(nullptr, std::memory_order_acquire);
     Work* const list = handed_over_.exchange(nullptr, std::memory_order_acquire);
-    if (list != nullptr) Own(list, /*own_thread=*/true);
+    if (list == nullptr) continue;
+    left_ = list;
+    own = Own(&self);
   }
+  if (!own && done_) done_(self.number());
+  return own;
 }
+
+Work* HostQueue::Continuation() {
+  Runner* const self = runners_.Here();
+  return done_ && self != nullptr && runners_.MayPause(*self) ? self : nullptr;
+}
+
+void HostQueue::Pause() { runners_.Pause(*runners_.Here()); }
 
 void HostQueue::Copy(BufferSlice from, BufferSlice to, DoneCallback done) {
   if (absl::Status status = hal::CheckCopy(device_, from, to); !status.ok()) return done(std::move(status));

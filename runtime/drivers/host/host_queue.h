@@ -6,14 +6,17 @@
 // than the work itself. Other submitters meanwhile leave their work in the inbox.
 // An owner that is not the queue's own thread does a bounded amount: what is
 // left over goes to that thread, ownership with it.
+// Work that pauses keeps its thread, and another is the queue's own from then on (runners.h).
 #ifndef KILN_RUNTIME_DRIVERS_HOST_HOST_QUEUE_H_
 #define KILN_RUNTIME_DRIVERS_HOST_HOST_QUEUE_H_
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
-#include <thread>
 #include <vector>
 
+#include "absl/functional/any_invocable.h"
+#include "runtime/drivers/host/runners.h"
 #include "runtime/hal/device.h"
 #include "runtime/hal/queue.h"
 
@@ -22,8 +25,10 @@ namespace kiln::runtime::host {
 class HostQueue final : public hal::Queue {
  public:
   // Work of up to `inline_limit_ns`, alone or together, runs on a submitting
-  // thread. Transfers accept the buffers of `device`.
-  HostQueue(const hal::Device* device, uint64_t inline_limit_ns);
+  // thread. Transfers accept the buffers of `device`. Work may pause if there is `done`: it is called when work that had
+  // paused is over, with its runner(), on its thread, before anything else runs.
+  HostQueue(const hal::Device* device, uint64_t inline_limit_ns,
+            absl::AnyInvocable<void(size_t runner) const> done = nullptr);
   ~HostQueue() override;
 
   using hal::Queue::Submit;
@@ -33,7 +38,12 @@ class HostQueue final : public hal::Queue {
   void WritePieces(std::vector<absl::string_view> pieces, hal::BufferSlice to, hal::DoneCallback done) override;
   void Read(hal::BufferSlice from, void* to, hal::DoneCallback done) override;
   void Fill(hal::BufferSlice to, absl::string_view pattern, hal::DoneCallback done) override;
+  hal::Work* Continuation() override;
+  void Pause() override;
   uint64_t depth() const override { return depth_.load(std::memory_order_relaxed); }
+
+  // Within work: a number below Runners::kMax that no other has until it has ended, however often it pauses.
+  size_t runner() const { return runners_.working(); }
 
  private:
   // Stands in the inbox for "owned, nothing waiting".
@@ -41,11 +51,12 @@ class HostQueue final : public hal::Queue {
     void Run() override {}
   };
 
-  // Runs `list`, then the inbox, until the queue is idle or, unless this is the
-  // queue's own thread, the limit is used up. The caller is the owner.
-  void Own(hal::Work* list, bool own_thread);
-  void HandOver(hal::Work* list);
-  void ThreadMain();
+  // Runs what is left, then the inbox, until the queue is idle or, on a submitting
+  // thread (null), the limit is used up. The caller is the owner. False if `self` was a guest as its work was done: its
+  // host has the queue now.
+  bool Own(const Runner* self);
+  void HandOver();
+  bool WorkOn(const Runner& self, bool first);
 
   const hal::Device* const device_;
   const uint64_t inline_limit_ns_;
@@ -56,8 +67,10 @@ class HostQueue final : public hal::Queue {
   // Work, oldest first, whose ownership waits for the queue's thread.
   alignas(64) std::atomic<hal::Work*> handed_over_{nullptr};
   std::atomic<uint64_t> depth_{0};
-  bool stop_ = false;  // the queue's thread only
-  std::thread thread_;
+  hal::Work* left_ = nullptr;  // to run before the inbox, oldest first; the owner's
+  bool stop_ = false;          // for the thread that works
+  const absl::AnyInvocable<void(size_t runner) const> done_;
+  Runners runners_;  // last, as its first thread begins at once
 };
 
 }  // namespace kiln::runtime::host

@@ -48,8 +48,8 @@ class NullDevice final : public Device {
       : name_(options.name),
         longest_run_(options.longest_run),
         allocator_(host::MakeHostAllocator(this, options.memory_limit_bytes)),
-        scratch_(allocator_.get()),
-        queue_(this, /*inline_limit_ns=*/30'000) {
+        scratch_(host::Runners::kMax, host::HostScratch(allocator_.get())),
+        queue_(this, /*inline_limit_ns=*/30'000, [this](size_t runner) { scratch_[runner].Release(); }) {
     target_.set_kind(v1::Target::NULL_TARGET);
     target_.mutable_tuning()->set_vector_bytes(16);
     target_.mutable_tuning()->set_vector_registers(16);
@@ -62,7 +62,7 @@ class NullDevice final : public Device {
   hal::Allocator& allocator() override { return *allocator_; }
   hal::Queue& queue() override { return queue_; }
   absl::StatusOr<void*> Scratch(uint64_t bytes, const Account* account) override {
-    return scratch_.Get(bytes, account);
+    return scratch_[queue_.runner()].Get(bytes, account);
   }
 
   absl::StatusOr<std::unique_ptr<hal::Module>> LoadModule(const v1::Executable& executable) override {
@@ -96,7 +96,7 @@ class NullDevice final : public Device {
   v1::Target target_;
   Log log_;
   const std::unique_ptr<hal::Allocator> allocator_;
-  host::HostScratch scratch_;
+  std::vector<host::HostScratch> scratch_;  // of each of the queue's runners: what has paused keeps its own
   host::HostQueue queue_;  // last, hence the first to go
 };
 

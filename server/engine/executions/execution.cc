@@ -147,9 +147,10 @@ void Execution::Upload() {
 }
 
 void Execution::Run() {
-  const runtime::RunOptions options = {
+  runtime::RunOptions options = {
       .control = control_, .results = named_, .variables = bound_.variables, .start = this};
   if (program().single() != nullptr) {
+    options.control.interruption = turn_.interruption();
     return executor_->Run(program().single(), bound_.slices, options, [this](absl::StatusOr<runtime::RunResult> run) {
       if (!run.ok()) return EndRun(run.status());
       result_.timing.queue += run->queue_seconds * 1e6;

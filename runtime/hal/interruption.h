@@ -1,0 +1,41 @@
+// How a run lets others have its device for a while, between two slices of its work.
+#ifndef KILN_RUNTIME_HAL_INTERRUPTION_H_
+#define KILN_RUNTIME_HAL_INTERRUPTION_H_
+
+#include <atomic>
+
+#include "absl/time/time.h"
+#include "base/clock.h"
+
+namespace kiln::runtime::hal {
+
+// Made by whoever orders the work of a device, and looked at by the thread that runs it, where a stop would be cheap:
+// between launches, and between chunks of a long one.
+class Interruption {
+ public:
+  virtual ~Interruption() = default;
+
+  // Whether the run has had its slice and somebody else waits. Costs a load while nobody does.
+  bool due() const { return asked_.load(std::memory_order_relaxed) && SteadyNow() >= until_; }
+
+  // Nothing of the run may be under way on any thread. Blocks while others have the device (Queue::Pause), or returns
+  // at once.
+  virtual void GiveWay() = 0;
+
+  // For how long others had the device within the run, so far. For the run's own thread, until it has ended.
+  absl::Duration away() const { return away_; }
+
+ protected:
+  // Whether somebody waits. It outlives this.
+  explicit Interruption(const std::atomic<bool>& asked) : asked_(asked) {}
+
+  absl::Time until_ = absl::InfinitePast();  // the slice lasts
+  absl::Duration away_;
+
+ private:
+  const std::atomic<bool>& asked_;
+};
+
+}  // namespace kiln::runtime::hal
+
+#endif  // KILN_RUNTIME_HAL_INTERRUPTION_H_

@@ -1,0 +1,116 @@
+// Entries that pause, and come back.
+#include "gtest/gtest.h"
+#include "server/fair/fair_queue.h"
+
+namespace kiln::server {
+namespace {
+
+// One at a time: what runs is served, and has its session open.
+class PausingQueue : public ::testing::Test {
+ protected:
+  void Push(FairQueue::Entry& entry, uint64_t tenant, uint64_t estimate_ns, uint64_t session = 1) {
+    queue_.Push(entry, {.tenant = tenant, .session = session}, estimate_ns);
+  }
+  FairQueue::Entry* Pop() {
+    const FairQueue::Served served = queue_.Pop();
+    if (served.entry != nullptr) queue_.Open(served.session);
+    return served.entry;
+  }
+  FairQueue queue_{{.budget_ns = 100}};
+};
+
+TEST_F(PausingQueue, OneThatPausesComesBackByItsTenantsPart) {
+  FairQueue::Entry longest, behind, small[6];
+  Push(longest, 1, 10'000);
+  EXPECT_EQ(Pop(), &longest);
+  Push(behind, 1, 50);
+  for (FairQueue::Entry& each : small) Push(each, 2, 300);
+  EXPECT_TRUE(queue_.Pause(longest, 1000));
+  EXPECT_EQ(queue_.in_flight(), 0u);
+  // The other tenant has as much; then it is the first one's turn, with the one that paused before what is behind it.
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_EQ(Pop(), &small[i]);
+    queue_.End(small[i], 300);
+  }
+  EXPECT_EQ(Pop(), &longest);
+  EXPECT_EQ(Pop(), nullptr);
+  EXPECT_FALSE(queue_.Pause(longest, 100)) << "it is still its own turn";
+  EXPECT_TRUE(queue_.Pause(longest, 400));
+  EXPECT_EQ(Pop(), &small[4]);
+  queue_.End(small[4], 300);
+  EXPECT_EQ(Pop(), &longest);
+  queue_.End(longest, 10);
+  // 1510 to 1500.
+  EXPECT_EQ(Pop(), &small[5]);
+  queue_.End(small[5], 300);
+  EXPECT_EQ(Pop(), &behind);
+  queue_.End(behind, 50);
+  EXPECT_FALSE(queue_.contended());
+}
+
+TEST_F(PausingQueue, NothingElseOfItsTenantComesWhileItHasPaused) {
+  FairQueue::Entry longest, own, other;
+  Push(longest, 1, 10'000, 1);
+  EXPECT_EQ(Pop(), &longest);
+  Push(own, 1, 10, 2);
+  Push(other, 2, 50'000);
+  EXPECT_TRUE(queue_.Pause(longest, 1000));
+  EXPECT_EQ(Pop(), &other);
+  queue_.End(other, 50'000);
+  EXPECT_EQ(Pop(), &longest) << "not the other session, though that has had nothing";
+  queue_.End(longest, 1000);
+  EXPECT_EQ(Pop(), &own);
+  queue_.End(own, 10);
+}
+
+TEST_F(PausingQueue, OneWithOthersOfItsTenantBehindItAtTheDeviceGoesOn) {
+  FairQueue::Entry first, second, other;
+  Push(first, 1, 40);
+  Push(second, 1, 40);
+  EXPECT_EQ(Pop(), &first);
+  EXPECT_EQ(Pop(), &second);
+  Push(other, 2, 10);
+  EXPECT_TRUE(queue_.contended());
+  EXPECT_FALSE(queue_.Pause(first, 5000));
+  queue_.End(first, 10);
+  EXPECT_TRUE(queue_.Pause(second, 10));
+  EXPECT_EQ(Pop(), &other);
+  queue_.End(other, 10);
+  EXPECT_EQ(Pop(), &second);
+  queue_.End(second, 0);
+}
+
+TEST_F(PausingQueue, OneThatWasThoughtSmallLetsThoseBehindItAtTheDevicePass) {
+  FairQueue::Entry first, behind;
+  Push(first, 1, 40);
+  Push(behind, 2, 40);
+  EXPECT_EQ(Pop(), &first);
+  EXPECT_EQ(Pop(), &behind);
+  EXPECT_TRUE(queue_.contended());
+  EXPECT_TRUE(queue_.Pause(first, 5000));
+  EXPECT_EQ(Pop(), nullptr) << "the other is under way";
+  queue_.End(behind, 40);
+  EXPECT_EQ(Pop(), &first);
+  queue_.End(first, 0);
+}
+
+TEST_F(PausingQueue, OneThatIsNotWantedAnyMoreGoesOnAtOnce) {
+  FairQueue::Entry longest, other, last;
+  Push(longest, 1, 10'000);
+  EXPECT_EQ(Pop(), &longest);
+  Push(other, 2, 50'000);
+  EXPECT_TRUE(queue_.Pause(longest, 1000));
+  EXPECT_EQ(Pop(), &other);
+  queue_.Open(queue_.Rush(longest));
+  EXPECT_EQ(queue_.in_flight(), 2u);
+  queue_.End(other, 50'000);
+  queue_.End(longest, 0);
+  Push(last, 1, 10);
+  EXPECT_EQ(Pop(), &last);
+  queue_.End(last, 10);
+  EXPECT_EQ(queue_.waiting(), 0u);
+  EXPECT_EQ(queue_.in_flight(), 0u);
+}
+
+}  // namespace
+}  // namespace kiln::server

@@ -1,0 +1,94 @@
+// Runs that pause, so that another tenant has the device between two of their slices.
+//
+// Tested by server/fair/turns_test.cc.
+#include <algorithm>
+#include <cstdint>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "base/clock.h"
+#include "server/fair/device_line.h"
+#include "server/fair/owner.h"
+#include "server/fair/turns.h"
+#include "server/metrics/labels.h"
+
+namespace kiln::server {
+
+void Turns::Measured(const Waiting& waiting, uint64_t ns, absl::Time now, bool ended) {
+  const Account* const account = waiting.request.control.account;
+  const size_t tenant = NumberOf(TenantOf(account));
+  for (const Waiting::Place& place : waiting.places) {
+    DeviceLine& line = *place.line;
+    line.measured_ns[PayerOf(account)] += ns;
+    ended ? line.shares.End(tenant, ns, absl::ToUnixNanos(now)) : line.shares.Use(tenant, ns, absl::ToUnixNanos(now));
+  }
+}
+
+void Turns::GiveWay(Waiting& waiting) {
+  Waiting::Place& place = waiting.places.front();
+  DeviceLine& line = *place.line;
+  runtime::hal::Queue& queue = waiting.request.devices.front()->queue();
+  runtime::hal::Work* const continuation = queue.Continuation();
+  if (continuation == nullptr) return waiting.NeverAgain();
+  const absl::Time now = SteadyNow();
+  {
+    absl::MutexLock lock(&mutex_);
+    const auto used_ns = static_cast<uint64_t>(absl::ToInt64Nanoseconds(now - waiting.slice_began));
+    waiting.settled_ns += used_ns;
+    Measured(waiting, used_ns, now, /*ended=*/false);
+    waiting.BeginSlice(now, options_.slice);
+    line.worked_since = now;
+    if (!line.queue.Pause(place.entry, used_ns)) return;
+    waiting.continuation = continuation;
+    waiting.missing = 1;
+    ++paused_;
+    ++line.pauses;
+    if (asleep_) bell_.Ring();
+  }
+  Pump({&line});  // what that hands on comes behind this in the device's queue
+  queue.Pause();
+  const absl::Time back = SteadyNow();
+  waiting.WasAway(back - now);
+  absl::MutexLock lock(&mutex_);
+  waiting.BeginSlice(back, options_.slice);
+}
+
+runtime::hal::Work* Turns::TakeContinuation(Waiting& waiting) {
+  if (waiting.continuation != nullptr) --paused_;
+  return std::exchange(waiting.continuation, nullptr);
+}
+
+void Turns::Rush() {
+  struct Gone {
+    runtime::hal::Queue& queue;
+    runtime::hal::Work* continuation;
+    DeviceLine* line;
+    FairQueue::Session* session;
+  };
+  std::vector<Gone> gone;
+  Lines lines;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (paused_ == 0) return;
+    for (Waiting* waiting = running_; waiting != nullptr; waiting = waiting->next) {
+      if (waiting->continuation == nullptr || waiting->request.control.Check().ok()) continue;
+      Waiting::Place& place = waiting->places.front();
+      gone.push_back({waiting->request.devices.front()->queue(), TakeContinuation(*waiting), place.line,
+                      place.line->queue.Rush(place.entry)});
+      waiting->BeginSlice(SteadyNow(), options_.slice);
+      waiting->missing = 0;
+      Add(place.line, lines);
+    }
+  }
+  for (const Gone& each : gone) {
+    each.queue.Submit(each.continuation, kNotOnThisThread);
+    absl::MutexLock lock(&mutex_);
+    each.line->queue.Open(each.session);
+  }
+  if (!lines.empty()) Pump(std::move(lines));
+}
+
+}  // namespace kiln::server

@@ -1,0 +1,200 @@
+// Runs of tenants that pause for others', on queues that are real.
+#include <atomic>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/synchronization/notification.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "base/clock.h"
+#include "gtest/gtest.h"
+#include "runtime/drivers/null/device.h"
+#include "server/fair/turns.h"
+
+namespace kiln::server {
+namespace {
+
+constexpr uint64_t kLongNs = 1'000'000'000;
+
+class TurnsPauseTest : public ::testing::Test {
+ protected:
+  TurnsPauseTest() {
+    for (int i = 0; i < 2; ++i) {
+      devices_.push_back(*runtime::null::CreateDevice({.name = absl::StrCat("CPU:", i), .memory_limit_bytes = 1 << 20}));
+    }
+    Make(absl::ZeroDuration());
+  }
+  ~TurnsPauseTest() override { runtime::hal::DrainAll(devices_); }
+  void Make(absl::Duration slice) {
+    turns_ = nullptr;
+    turns_ = std::make_unique<Turns>(Turns::Options{.slice = slice}, devices_);
+  }
+
+  // Takes a turn, and does `work` within its device's queue.
+  void Run(Account* account, absl::AnyInvocable<void(runtime::hal::Interruption*)> work, std::vector<int> devices = {0},
+           const std::atomic<bool>* cancelled = nullptr) {
+    TurnRequest request;
+    request.control.account = account;
+    request.control.flow = 1;
+    request.control.cancelled = cancelled;
+    for (const int device : devices) request.devices.push_back(devices_[device].get());
+    request.estimate_ns = kLongNs;
+    runtime::hal::Queue& queue = devices_[devices[0]]->queue();
+    turns_->Take(std::move(request), [&queue, work = std::move(work)](absl::StatusOr<Turn> turn) mutable {
+      ASSERT_TRUE(turn.ok()) << turn.status();
+      queue.Submit(
+          [turn = *std::move(turn), work = std::move(work)]() mutable {
+            work(turn.interruption());
+            turn.End();
+          },
+          kLongNs);
+    });
+  }
+  // Gives way until that is so.
+  static void GiveWayUntil(runtime::hal::Interruption* interruption, const std::atomic<bool>& so) {
+    ASSERT_NE(interruption, nullptr);
+    while (!so) {
+      if (interruption->due()) interruption->GiveWay();
+    }
+  }
+  uint64_t MeasuredOf(int device = 0) {
+    uint64_t sum = 0;
+    for (const uint64_t each : turns_->Look(*devices_[device]).measured_ns) sum += each;
+    return sum;
+  }
+
+  Account a_, b_;
+  std::vector<std::unique_ptr<runtime::hal::Device>> devices_;
+  std::unique_ptr<Turns> turns_;
+};
+
+// Each waits for the other to have gone on: neither would end before the other if it did not pause.
+TEST_F(TurnsPauseTest, TwoLongOnesGoOnByTurns) {
+  std::atomic<int> steps[2] = {0, 0};
+  absl::Notification ended[2];
+  const auto run = [&](Account& account, int self) {
+    Run(&account, [&, self](runtime::hal::Interruption* interruption) {
+      for (int i = 1; i <= 50; ++i) {
+        steps[self] = i;
+        while (steps[1 - self] < i) {
+          if (interruption->due()) interruption->GiveWay();
+        }
+      }
+      // The last one out would find nobody to give way to.
+      steps[self] = 51;
+      EXPECT_GT(interruption->away(), absl::ZeroDuration());
+      ended[self].Notify();
+    });
+  };
+  run(a_, 0);
+  run(b_, 1);
+  for (absl::Notification& each : ended) each.WaitForNotification();
+  runtime::hal::DrainAll(devices_);
+  EXPECT_EQ(turns_->waiting(*devices_[0]), 0u);
+  EXPECT_GT(a_.device_ns(), 0u);
+  EXPECT_EQ(MeasuredOf(), a_.device_ns() + b_.device_ns());
+}
+
+TEST_F(TurnsPauseTest, WhatOthersHadIsNotCountedAsItsOwn) {
+  std::atomic<bool> over{false};
+  absl::Notification ended;
+  absl::Duration away, all;
+  Run(&a_, [&](runtime::hal::Interruption* interruption) {
+    const absl::Time begin = SteadyNow();
+    GiveWayUntil(interruption, over);
+    away = interruption->away();
+    all = SteadyNow() - begin;
+    ended.Notify();
+  });
+  Run(&b_, [&](runtime::hal::Interruption*) {
+    absl::SleepFor(absl::Milliseconds(30));
+    over = true;
+  });
+  ended.WaitForNotification();
+  runtime::hal::DrainAll(devices_);
+  EXPECT_GE(away, absl::Milliseconds(30));
+  EXPECT_GE(b_.device_ns(), 30'000'000u);
+  EXPECT_GE(all, away);
+  EXPECT_GE(absl::Nanoseconds(a_.device_ns()) + absl::Milliseconds(1), all - away);
+  EXPECT_EQ(MeasuredOf(), a_.device_ns() + b_.device_ns());
+}
+
+TEST_F(TurnsPauseTest, ATenantDoesNotPauseForItself) {
+  std::atomic<bool> own{false}, other{false};
+  absl::Notification ended;
+  Run(&a_, [&](runtime::hal::Interruption* interruption) {
+    GiveWayUntil(interruption, other);
+    EXPECT_FALSE(own) << "one would see what the other has half done";
+  });
+  Run(&a_, [&](runtime::hal::Interruption*) {
+    own = true;
+    ended.Notify();
+  });
+  Run(&b_, [&](runtime::hal::Interruption*) { other = true; });
+  ended.WaitForNotification();
+  EXPECT_TRUE(other);
+  runtime::hal::DrainAll(devices_);
+}
+
+TEST_F(TurnsPauseTest, WhoHasNoAccountOrSeveralDevicesKeepsThem) {
+  absl::Notification ended;
+  int seen = 0;
+  Run(nullptr, [&](runtime::hal::Interruption* interruption) { seen += interruption == nullptr; });
+  Run(&a_,
+      [&](runtime::hal::Interruption* interruption) {
+        seen += interruption == nullptr;
+        ended.Notify();
+      },
+      {0, 1});
+  ended.WaitForNotification();
+  runtime::hal::DrainAll(devices_);
+  EXPECT_EQ(seen, 2);
+}
+
+TEST_F(TurnsPauseTest, ASliceLasts) {
+  Make(absl::Hours(1));
+  std::atomic<bool> waits{false};
+  absl::Notification ended;
+  Run(&a_, [&](runtime::hal::Interruption* interruption) {
+    while (!waits) {
+    }
+    EXPECT_FALSE(interruption->due());
+  });
+  Run(&b_, [&](runtime::hal::Interruption*) { ended.Notify(); });
+  waits = true;
+  ended.WaitForNotification();
+  runtime::hal::DrainAll(devices_);
+}
+
+// One that has paused is told at once that it is not wanted any more, though another keeps the device for longer.
+TEST_F(TurnsPauseTest, OneThatIsCancelledGoesOnToItsEnd) {
+  std::atomic<bool> cancelled{false}, paused{false}, stopped{false};
+  absl::Notification ended;
+  Run(
+      &a_,
+      [&](runtime::hal::Interruption* interruption) {
+        while (!cancelled) {
+          if (interruption->due()) interruption->GiveWay();
+        }
+        stopped = true;
+      },
+      {0}, &cancelled);
+  Run(&b_, [&](runtime::hal::Interruption* interruption) {
+    // The other has paused, or this would not be.
+    paused = true;
+    cancelled = true;
+    // Until the device's queue has had the other between: it is not this one's part that is over.
+    while (!stopped) {
+      if (interruption->due()) interruption->GiveWay();
+    }
+    ended.Notify();
+  });
+  ended.WaitForNotification();
+  runtime::hal::DrainAll(devices_);
+  EXPECT_TRUE(paused);
+}
+
+}  // namespace
+}  // namespace kiln::server
