@@ -45,7 +45,10 @@
 #include "client/cpp/size.h"
 #include "kiln/v1/error.pb.h"
 #include "kiln/v1/graph.pb.h"
-#include "kiln/v1/kernel_service.pb.h"
+
+namespace kiln::v1 {
+class GradientResponse;
+}
 
 namespace kiln::client {
 
@@ -153,13 +156,25 @@ class Graph {
   // -- Graphs in graphs
   // Puts a gradient's graph (Client::Gradient) into this one and returns its results,
   // in order. Its PARAMs are those of equal slots here, and must be like them. Empty,
-  // with an error kept, if it does not fit.
+  // with an error kept, if it does not fit. In a library of its own (graph_append.cc), for the
+  // message is of a service.
   std::vector<Tensor> Append(const v1::GradientResponse& gradient);
 
   // The graph as a message: only the nodes the results and updates need, the
   // root TUPLE last. Or the first error.
   absl::StatusOr<v1::Graph> Build() const;
   const absl::Status& status() const { return status_; }
+
+  // -- For readers of what was made
+  // A node's message, its sources by the numbers that Tensor::node has.
+  const v1::UOp& uop(uint32_t node) const { return nodes_[node].uop; }
+  struct Type {
+    v1::DType dtype;
+    const Sizes& sizes;
+    const Shape& shape;  // the greatest
+  };
+  Type type(uint32_t node) const { return {nodes_[node].dtype, nodes_[node].sizes, nodes_[node].shape}; }
+  uint32_t size() const { return static_cast<uint32_t>(nodes_.size()); }
 
   // -- For functions that make ops
   // A node of this type; its sources must be nodes of this graph.

@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "client/cpp/graph.h"
+#include "kiln/v1/kernel_service.pb.h"
 
 namespace kiln::client {
 namespace {

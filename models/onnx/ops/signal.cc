@@ -1,0 +1,130 @@
+// Fourier transforms and the windows before them.
+#include <cmath>
+
+#include "models/onnx/ops/common.h"
+
+namespace kiln::onnx {
+namespace {
+
+using namespace client;  // NOLINT: the builder's functions are this room's words
+
+constexpr double kTwoPi = 6.283185307179586;
+// A transform is a product with a matrix of so many rows at most.
+constexpr int64_t kMostPoints = 4096;
+
+// a0 - a1 cos(2 pi i / n) + a2 cos(4 pi i / n), with n one less unless periodic.
+Result CosineWindow(Node& node, double a0, double a1, double a2) {
+  KILN_ASSIGN_OR_RETURN(const int64_t size, node.Integer(0));
+  KILN_ASSIGN_OR_RETURN(const v1::DType dtype, DTypeOf(static_cast<int>(node.Int("output_datatype", 1))));
+  if (size < 0 || size > (int64_t{1} << 24)) return node.Bad("the size is from 0 to 2^24");
+  const double n = static_cast<double>(node.Int("periodic", 1) != 0 ? size : size - 1);
+  std::vector<double> values;
+  for (int64_t i = 0; i < size; ++i) {
+    const double angle = n == 0 ? 0 : kTwoPi * static_cast<double>(i) / n;
+    values.push_back(a0 - a1 * std::cos(angle) + a2 * std::cos(2 * angle));
+  }
+  return node.Make(values, {size}, dtype);
+}
+
+// Real and imaginary parts of a signal, along its last axis.
+struct Complex {
+  Tensor real, imaginary;
+};
+
+// To `count` of the `points` frequencies: a product with cosines, and one with sines.
+Complex Transformed(Node& node, const Complex& x, int64_t length, int64_t points, int64_t count, bool inverse) {
+  std::vector<double> cosines, sines;
+  for (int64_t k = 0; k < count; ++k) {
+    for (int64_t i = 0; i < length; ++i) {
+      const double angle = kTwoPi * static_cast<double>(k * i % points) / static_cast<double>(points);
+      cosines.push_back(std::cos(angle));
+      sines.push_back(inverse ? std::sin(angle) : -std::sin(angle));
+    }
+  }
+  const v1::DType dtype = v1::FLOAT64;  // What cancels out is then 0 to float32's last place.
+  const Tensor c = Transpose(node.Make(cosines, {count, length}, dtype)),
+               s = Transpose(node.Make(sines, {count, length}, dtype));
+  const Tensor real = Cast(x.real, dtype), imaginary = Cast(x.imaginary, dtype);
+  Complex result{Matmul(real, c), Matmul(real, s)};
+  if (imaginary.valid()) {
+    result.real = result.real - Matmul(imaginary, s);
+    result.imaginary = result.imaginary + Matmul(imaginary, c);
+  }
+  if (inverse) {
+    result.real = result.real * (1.0 / static_cast<double>(points));
+    result.imaginary = result.imaginary * (1.0 / static_cast<double>(points));
+  }
+  return result;
+}
+
+// The last axis of x is 1, real, or 2, complex.
+Result Dft(Node& node) {
+  Tensor x = node.In(0);
+  int64_t axis = node.Int("axis", 1);
+  if (node.opset() >= 20) {
+    axis = -2;
+    if (node.Has(2)) {
+      KILN_ASSIGN_OR_RETURN(axis, node.Integer(2));
+    }
+  }
+  KILN_ASSIGN_OR_RETURN(axis, node.Axis(axis, x.rank()));
+  if (x.rank() < 2 || axis == x.rank() - 1)
+    return node.Bad("the last axis has the parts of a number and is not transformed");
+  KILN_ASSIGN_OR_RETURN(const int64_t length, node.Dim(x, axis));
+  int64_t points = length;
+  if (node.Has(1)) {
+    KILN_ASSIGN_OR_RETURN(points, node.Integer(1));
+  }
+  if (points < 1 || points > kMostPoints)
+    return node.Refuse(absl::StrCat("a transform of ", points, " points; up to ", kMostPoints, " are taken"));
+  const bool inverse = node.Int("inverse") != 0, half = node.Int("onesided") != 0;
+  const v1::DType dtype = x.dtype();
+  x = Transpose(Widened(x), axis, x.rank() - 2);
+  const int64_t at = x.rank() - 2, last = x.rank() - 1, taken = std::min(length, points);
+  x = Part(x, at, 0, taken);
+  const bool complex = x.size(last) == 2;
+  Complex parts{Squeeze(Part(x, last, 0, 1), last), complex ? Squeeze(Part(x, last, 1, 2), last) : Tensor()};
+  Complex result;
+  if (half && inverse) {
+    // Half of the frequencies stand for all of a real signal: the others are their mirror image.
+    return node.Refuse("the inverse of a one-sided transform");
+  }
+  result = Transformed(node, parts, taken, points, half ? points / 2 + 1 : points, inverse);
+  return Cast(Transpose(Stack({result.real, result.imaginary}, -1), axis, at), dtype);
+}
+
+// Frames, a step apart, times a window, each transformed.
+Result Stft(Node& node) {
+  Tensor x = node.In(0);
+  KILN_ASSIGN_OR_RETURN(const int64_t step, node.Integer(1));
+  int64_t size = 0;
+  if (node.Has(3)) {
+    KILN_ASSIGN_OR_RETURN(size, node.Integer(3));
+  }
+  if (node.Has(2)) {
+    KILN_ASSIGN_OR_RETURN(size, node.Dim(node.In(2), 0));
+  }
+  if (size < 1 || size > kMostPoints || step < 1)
+    return node.Refuse(absl::StrCat("frames of ", size, " points; up to ", kMostPoints, " are taken"));
+  if (x.rank() == 3 && x.size(2) == 1) x = Squeeze(x, 2);
+  if (x.rank() != 2) return node.Refuse("a complex signal");
+  Tensor frames = SlidingWindow(Widened(x), 1, {.size = size, .stride = step});
+  if (node.Has(2)) frames = frames * Widened(node.In(2));
+  const bool half = node.Int("onesided", 1) != 0;
+  const Complex result = Transformed(node, {frames, Tensor()}, size, size, half ? size / 2 + 1 : size, false);
+  return Cast(Stack({result.real, result.imaginary}, -1), x.dtype());
+}
+
+constexpr OpRow kRows[] = {
+    {"HannWindow", 17, [](Node& node) { return CosineWindow(node, 0.5, 0.5, 0); }, 1, 1},
+    {"HammingWindow", 17, [](Node& node) { return CosineWindow(node, 25.0 / 46, 1 - 25.0 / 46, 0); }, 1, 1},
+    {"BlackmanWindow", 17, [](Node& node) { return CosineWindow(node, 0.42, 0.5, 0.08); }, 1, 1},
+    {"DFT", 17, Dft, 1, 3},
+    {"STFT", 17, Stft, 2, 4},
+};
+
+}  // namespace
+
+OpRows SignalOps() { return kRows; }
+
+}  // namespace kiln::onnx
