@@ -176,7 +176,8 @@ TEST_F(PausingTest, WhoAsksLittleIsServedInTheMiddleOfALongRun) {
     int served = 0;
     for (; served < 3 && began; ++served) EXPECT_TRUE(Execute(*b_, tiny_).ok());
     const bool runs_still = !Look().running.empty();
-    EXPECT_TRUE(stream.Next().has_value());
+    const auto answer = stream.Next();
+    EXPECT_TRUE(answer.has_value() && answer->event_case() == v1::SubmitResponse::kData) << answer->ShortDebugString();
     return runs_still;
   }));
 }

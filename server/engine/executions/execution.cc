@@ -238,12 +238,11 @@ void Execution::Arrive(const absl::Status& status) {
     absl::MutexLock lock(&mutex_);
     error = first_error_;
   }
-  if (!downloading_ && (error.ok() || began_.load(std::memory_order_relaxed))) touched_.Settle(error);
-  // Not before that: whoever is next may read what this was to write.
-  ran_ns_.has_value() ? turn_.End(*ran_ns_) : turn_.End();
-  if (!error.ok()) return Fail(std::move(error));
-  if (downloading_) return Finish();
-  Download();
+  if (downloading_) return error.ok() ? Finish() : Fail(std::move(error));
+  if (error.ok() || began_.load(std::memory_order_relaxed)) touched_.Settle(error);
+  if (error.ok()) return Download();
+  EndTurn();
+  Fail(std::move(error));
 }
 
 // A result that is a parameter sent by value has nowhere to stay, so it goes
@@ -293,7 +292,6 @@ void Execution::Download() {
     for (size_t share = 0; share < shares; ++share)
       downloads_[i].emplace_back(outputs_[results[i].first + share].bytes, '\0');
   }
-  if (downloads == 0) return Finish();
   under_way_.store(downloads + 1, std::memory_order_relaxed);
   for (size_t i = 0; i < results.size(); ++i) {
     for (size_t share = 0; IsInline(i) && share < SharesToRead(results[i]); ++share) {
@@ -303,6 +301,7 @@ void Execution::Download() {
                                                    [this](const absl::Status& read) { Arrive(read); });
     }
   }
+  EndTurn();
   Arrive(absl::OkStatus());  // the one more, for this loop
 }
 

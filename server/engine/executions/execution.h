@@ -69,6 +69,9 @@ class Execution final : private runtime::RunStart {
   absl::Status Begin() override;
   void Run();
   void EndRun(const absl::Status& status);
+  // Once all that it has changed is settled, as whoever is next may read it; and behind its downloads in the queue, or
+  // they would come after whoever is next.
+  void EndTurn() { ran_ns_.has_value() ? turn_.End(*ran_ns_) : turn_.End(); }
   // Counts one queue entry as ended; the last one goes on.
   void Arrive(const absl::Status& status);
   void Download();
