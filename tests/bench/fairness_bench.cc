@@ -3,8 +3,8 @@
 // Shares: tenants that want all they can get, half of them by runs of 5 ms and half by runs of 50 us, beside one that
 // uploads and one that has graphs compiled all the time. After each second, each one's part of the device's time in
 // that second, with what the device was in the middle of, against its part by weight. Beside it the longest run there
-// was, by the clock: a run is not cut, so in one second a tenant may be off by about that (server/fair/fair_queue.h has
-// the bound). Where other work has the cores, a run of 5 ms takes longer; where something of everybody's always waits,
+// was, by the clock, pauses included: in one second a tenant may be off by about a slice (server/fair/fair_queue.h has the
+// bound). Where other work has the cores, a run of 5 ms takes longer; where something of everybody's always waits,
 // the rest is not for want of it.
 //
 // Tail: a third party's 100 runs of 50 us a second, alone; beside four tenants with runs of 5 ms, runs of 50 us,
