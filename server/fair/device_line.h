@@ -66,7 +66,8 @@ struct Waiting final : runtime::hal::Interruption {
     slice_began = now;
     until_ = now + slice;
   }
-  void NeverAgain() { until_ = absl::InfiniteFuture(); }
+  // It goes on, and is not asked before then.
+  void GoOnUntil(absl::Time until) { until_ = until; }
   void WasAway(absl::Duration time) { away_ += time; }
 
   Turns* const turns;

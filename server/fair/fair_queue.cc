@@ -287,6 +287,7 @@ FairQueue::Session* FairQueue::Remove(Entry& entry) {
   if (entry.served_ && !entry.joint_) {
     Settle(entry, 0);
   } else if (entry.served_) {
+    --session.tenant->with_device;
     const double less = -static_cast<double>(entry.charged_ns_);
     session.tenant->level.End(session, less);
     level_.End(*session.tenant, less);

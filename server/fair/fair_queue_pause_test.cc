@@ -94,6 +94,22 @@ TEST_F(PausingQueue, OneThatWasThoughtSmallLetsThoseBehindItAtTheDevicePass) {
   queue_.End(first, 0);
 }
 
+// One that had its turn here, and is not wanted any more before the others' turn came.
+TEST_F(PausingQueue, AJointOneThatIsGoneIsNotWithTheDevice) {
+  FairQueue::Entry joint, longest, other;
+  queue_.Push(joint, {.tenant = 1, .session = 1}, 10, /*joint=*/true);
+  EXPECT_EQ(queue_.Pop().entry, &joint);
+  queue_.Open(queue_.Remove(joint));
+  Push(longest, 1, 10'000);
+  EXPECT_EQ(Pop(), &longest);
+  Push(other, 2, 10);
+  EXPECT_TRUE(queue_.Pause(longest, 1000));
+  EXPECT_EQ(Pop(), &other);
+  queue_.End(other, 10);
+  EXPECT_EQ(Pop(), &longest);
+  queue_.End(longest, 10);
+}
+
 TEST_F(PausingQueue, OneThatIsNotWantedAnyMoreGoesOnAtOnce) {
   FairQueue::Entry longest, other, last;
   Push(longest, 1, 10'000);

@@ -32,11 +32,13 @@ void Turns::GiveWay(Waiting& waiting) {
   DeviceLine& line = *place.line;
   runtime::hal::Queue& queue = waiting.request.devices.front()->queue();
   runtime::hal::Work* const continuation = queue.Continuation();
-  if (continuation == nullptr) return waiting.NeverAgain();
   const absl::Time now = SteadyNow();
+  if (continuation == nullptr) return waiting.GoOnUntil(now + options_.slice);  // others may have gone on by then
   {
     absl::MutexLock lock(&mutex_);
-    const auto used_ns = static_cast<uint64_t>(absl::ToInt64Nanoseconds(now - waiting.slice_began));
+    // Since what was before it at the device has ended.
+    const absl::Duration used = now - std::max(waiting.slice_began, line.worked_since);
+    const auto used_ns = static_cast<uint64_t>(std::max<int64_t>(0, absl::ToInt64Nanoseconds(used)));
     waiting.settled_ns += used_ns;
     Measured(waiting, used_ns, now, /*ended=*/false);
     waiting.BeginSlice(now, options_.slice);

@@ -35,13 +35,13 @@ class TurnsPauseTest : public ::testing::Test {
 
   // Takes a turn, and does `work` within its device's queue.
   void Run(Account* account, absl::AnyInvocable<void(runtime::hal::Interruption*)> work, std::vector<int> devices = {0},
-           const std::atomic<bool>* cancelled = nullptr) {
+           const std::atomic<bool>* cancelled = nullptr, uint64_t estimate_ns = kLongNs) {
     TurnRequest request;
     request.control.account = account;
     request.control.flow = 1;
     request.control.cancelled = cancelled;
     for (const int device : devices) request.devices.push_back(devices_[device].get());
-    request.estimate_ns = kLongNs;
+    request.estimate_ns = estimate_ns;
     runtime::hal::Queue& queue = devices_[devices[0]]->queue();
     turns_->Take(std::move(request), [&queue, work = std::move(work)](absl::StatusOr<Turn> turn) mutable {
       ASSERT_TRUE(turn.ok()) << turn.status();
@@ -66,7 +66,7 @@ class TurnsPauseTest : public ::testing::Test {
     return sum;
   }
 
-  Account a_, b_;
+  Account a_, b_, c_;
   std::vector<std::unique_ptr<runtime::hal::Device>> devices_;
   std::unique_ptr<Turns> turns_;
 };
@@ -120,6 +120,37 @@ TEST_F(TurnsPauseTest, WhatOthersHadIsNotCountedAsItsOwn) {
   EXPECT_GE(all, away);
   EXPECT_GE(absl::Nanoseconds(a_.device_ns()) + absl::Milliseconds(1), all - away);
   EXPECT_EQ(MeasuredOf(), a_.device_ns() + b_.device_ns());
+}
+
+// Two that were thought small are with the device at once, and the time of the first is not the second's.
+TEST_F(TurnsPauseTest, WhatWasBeforeItAtTheDeviceIsNotCountedAsItsOwn) {
+  std::atomic<bool> both{false}, over{false};
+  absl::Notification ended;
+  absl::Time first_ended;
+  Run(
+      &a_,
+      [&](runtime::hal::Interruption*) {
+        while (!both) {
+        }
+        absl::SleepFor(absl::Milliseconds(30));
+        first_ended = SteadyNow();
+      },
+      {0}, nullptr, 1000);
+  Run(
+      &b_,
+      [&](runtime::hal::Interruption* interruption) {
+        GiveWayUntil(interruption, over);
+        // By its own clock its turn began before the other's end.
+        const uint64_t own_ns = MeasuredOf() - a_.device_ns() - c_.device_ns();
+        EXPECT_LE(absl::Nanoseconds(own_ns), SteadyNow() - first_ended - interruption->away());
+        ended.Notify();
+      },
+      {0}, nullptr, 1000);
+  Run(&c_, [&](runtime::hal::Interruption*) { over = true; }, {0}, nullptr, 1000);
+  both = true;
+  ended.WaitForNotification();
+  runtime::hal::DrainAll(devices_);
+  EXPECT_GE(a_.device_ns(), 30'000'000u);
 }
 
 TEST_F(TurnsPauseTest, ATenantDoesNotPauseForItself) {
