@@ -188,9 +188,7 @@ absl::Status Importer::AddInitializers(const ::onnx::GraphProto& graph, Scope& s
 
 void Importer::AddOutput(const std::string& name, const Value& value) {
   const auto add = [&](Tensor tensor, std::optional<size_t> index, size_t length) {
-    const size_t result = static_cast<size_t>(std::count_if(
-        model_.outputs.begin(), model_.outputs.end(), [](const Model::Output& one) { return one.result.has_value(); }));
-    model_.outputs.push_back({name, tensor.dtype(), tensor.sizes(), index, length, result});
+    model_.outputs.push_back({name, tensor.dtype(), tensor.sizes(), index, length, results_++});
     graph_.Output(tensor);
   };
   if (value.sequence) {

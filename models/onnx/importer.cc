@@ -1,3 +1,4 @@
+// Tested by models/onnx/import_test.cc and tests/onnx/onnx_test.py.
 #include "models/onnx/importer.h"
 
 #include "absl/strings/str_cat.h"

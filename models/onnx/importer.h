@@ -71,6 +71,7 @@ class Importer {
   client::Graph graph_;
   KnownValues known_;
   Model model_;
+  size_t results_ = 0;  // of the graph, so far
   // Variables by the name of their dimension.
   std::map<std::string, client::Size> variables_;
   std::map<std::pair<std::string, std::string>, const ::onnx::FunctionProto*> functions_;

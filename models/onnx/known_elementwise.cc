@@ -1,4 +1,6 @@
 // Elementwise ops on known values.
+//
+// Tested by models/onnx/import_test.cc and tests/onnx/onnx_test.py.
 #include <algorithm>
 #include <cmath>
 

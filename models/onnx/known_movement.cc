@@ -1,4 +1,6 @@
 // Movement ops and REDUCE on known values.
+//
+// Tested by models/onnx/import_test.cc and tests/onnx/onnx_test.py.
 #include <algorithm>
 #include <cmath>
 #include <limits>

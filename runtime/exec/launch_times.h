@@ -2,12 +2,30 @@
 #ifndef KILN_RUNTIME_EXEC_LAUNCH_TIMES_H_
 #define KILN_RUNTIME_EXEC_LAUNCH_TIMES_H_
 
+#include <chrono>
 #include <optional>
 #include <utility>
 
+#include "absl/time/time.h"
 #include "runtime/hal/device.h"
+#include "runtime/hal/module.h"
 
 namespace kiln::runtime {
+
+// The seconds since it was made, without what others have had the device for (hal/interruption.h).
+class OwnTime {
+ public:
+  explicit OwnTime(const hal::LaunchControl& control) : control_(control), away_(control.away()) {}
+  double seconds() const {
+    const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - started_;
+    return passed.count() - absl::ToDoubleSeconds(control_.away() - away_);
+  }
+
+ private:
+  const hal::LaunchControl& control_;
+  const std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
+  const absl::Duration away_;
+};
 
 // Of one run after another; both are asked after FinishLaunches, with the seconds that passed here.
 class LaunchTimes {

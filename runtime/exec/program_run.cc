@@ -157,13 +157,11 @@ absl::Status ProgramRun::Walk(uint32_t& launches) {
       control_.GiveWay();
       KILN_RETURN_IF_ERROR(control_.Check());
     }
-    const Clock::time_point started = Clock::now();
-    const absl::Duration away = control_.away();
+    const OwnTime time(control_);
     KILN_RETURN_IF_ERROR(program_->module_->Launch(step.kernel, pointers_.data() + step.first_operand, control_));
     KILN_RETURN_IF_ERROR(program_->device().FinishLaunches());
     ++launches;
-    const double passed = Seconds(Clock::now() - started) - absl::ToDoubleSeconds(control_.away() - away);
-    const double seconds = times_.One(program_->device(), passed);
+    const double seconds = times_.One(program_->device(), time.seconds());
     observer_->OnLaunch({program_->device().name(), program_->plan().kernel_names[step.kernel], seconds,
                          control_.account, control_.trace});
   }

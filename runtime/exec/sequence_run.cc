@@ -86,7 +86,7 @@ absl::Status SequenceRun::Start() {
 
 void SequenceRun::Run() {
   const Clock::time_point started = Clock::now();
-  const absl::Duration away = control_.away();
+  const OwnTime time(control_);
   const bool one_entry = sequence_->is_one_entry();
   if (one_entry) started_ = started;
   uint32_t launches = 0;
@@ -99,7 +99,7 @@ void SequenceRun::Run() {
   if (status.ok()) status = Walk(launches);
   status.Update(sequence_->device().FinishLaunches());
   arena_charge_.Release();
-  const double seconds = Seconds(Clock::now() - started) - absl::ToDoubleSeconds(control_.away() - away);
+  const double seconds = time.seconds();
   launches_ += launches;
   const double device_seconds = times_.All(sequence_->device(), seconds);
   Owe(control_.account, Quota::kDeviceSeconds, device_seconds);
@@ -169,14 +169,12 @@ absl::Status SequenceRun::WalkTimed(uint32_t& launches) {
       control_.GiveWay();
       KILN_RETURN_IF_ERROR(control_.Check());
     }
-    const Clock::time_point started = Clock::now();
-    const absl::Duration away = control_.away();
+    const OwnTime time(control_);
     KILN_RETURN_IF_ERROR(launch.module->Launch(launch.kernel, pointers_.data() + launch.first_operand, control_));
     KILN_RETURN_IF_ERROR(sequence_->device().FinishLaunches());
     const Plan& plan = sequence_->steps()[sequence_->StepOf(part().first_launch + launches)].program->plan();
     ++launches;
-    const double passed = Seconds(Clock::now() - started) - absl::ToDoubleSeconds(control_.away() - away);
-    const double seconds = times_.One(sequence_->device(), passed);
+    const double seconds = times_.One(sequence_->device(), time.seconds());
     observer_->OnLaunch(
         {sequence_->device().name(), plan.kernel_names[launch.kernel], seconds, control_.account, control_.trace});
   }

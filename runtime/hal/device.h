@@ -128,7 +128,7 @@ inline LaunchControl Limited(const Device& device, LaunchControl control) {
   return control;
 }
 
-// Waits until all that was submitted before has ended, queue by queue. An entry of one device
+// Waits until all that was submitted before has ended or paused, queue by queue. An entry of one device
 // may hold memory of another until it has returned, so of devices that have worked together
 // none is destroyed before this.
 void DrainAll(absl::Span<const std::unique_ptr<Device>> devices);

@@ -66,6 +66,8 @@ class Queue {
   // is cut short. An empty pattern means one zero byte.
   virtual void Fill(BufferSlice to, absl::string_view pattern, DoneCallback done) = 0;
 
+  // Whether work that takes long may pause for what comes after it.
+  virtual bool may_pause() const { return false; }
   // Within Run() of work, on its thread: what has it go on after Pause(); null if it cannot
   // pause, since a submitting thread runs it, too many have paused, or the driver has no
   // means. The queue's; to be submitted once for each Pause(), before or after it, from any

@@ -60,7 +60,10 @@ struct Waiting final : runtime::hal::Interruption {
   void GiveWay() override { turns->GiveWay(*this); }
   // Whether it may be interrupted. Callers that have no account may know each other's handles, and then what one does
   // must not be seen half done. Devices of a tenant's own are in another process.
-  bool Pauses() const { return places.size() == 1 && request.control.account != nullptr && !apart; }
+  bool Pauses() const {
+    return places.size() == 1 && request.control.account != nullptr && !apart &&
+           request.devices.front()->queue().may_pause();
+  }
   // Its slice begins, and lasts for so long.
   void BeginSlice(absl::Time now, absl::Duration slice) {
     slice_began = now;

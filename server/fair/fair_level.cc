@@ -55,7 +55,7 @@ void FairLevel::Sleep(Flow& flow) {
 
 void FairLevel::Serve(Flow& flow, double cost) {
   Take(flow);
-  // One that is before its tag, by its credit, does not take v along: who comes then would be behind all that wait.
+  // v does not follow a flow whose credit has put it before its tag: a newcomer would then stand behind all that wait.
   now_ = std::max(now_, ready_.empty() ? flow.tag_ : std::min(flow.tag_, First()->key_));
   flow.tag_ += cost / flow.weight;
   Raise(flow.tag_);
@@ -83,7 +83,7 @@ double FairLevel::Ahead(const Flow* flow, double weight, double credit, double o
   const double tag = flow == nullptr ? now_ : flow->waiting > 0 ? flow->tag_ : std::max(now_, flow->tag_);
   const double key = tag - credit + own / weight;
   double ahead = 0;
-  for (size_t i = 0; i < std::min(ready_.size(), kMostLooked); ++i) {
+  for (size_t i = 0; i < std::min(ready_.size(), kMaxLooked); ++i) {
     const Flow& other = *ready_[i];
     if (&other == flow || other.key_ > key || other.waiting_ns == 0) continue;
     const double all = static_cast<double>(other.waiting_ns), each = all / static_cast<double>(other.waiting);

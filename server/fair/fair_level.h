@@ -64,9 +64,9 @@ class FairLevel {
   void Take(Flow& flow);
 
   // What others ask for now and are served, by what it is thought to cost, before the flow is that has `own` of its own
-  // before it; null: a new one. Of many that ask, only kMostLooked are looked at, those that are next among them: what
+  // before it; null: a new one. Of many that ask, only kMaxLooked are looked at, those that are next among them: what
   // comes of it is then too little.
-  static constexpr size_t kMostLooked = 128;
+  static constexpr size_t kMaxLooked = 128;
   double Ahead(const Flow* flow, double weight, double credit, double own) const;
 
   bool idle() const { return ready_.empty() && served_ == 0; }

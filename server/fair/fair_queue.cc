@@ -23,6 +23,8 @@ struct FairQueue::Tenant : FairLevel::Flow {
   int closed = 0;  // its sessions, added up
   int aside = 0;   // entries of it that are set aside
   size_t with_device = 0;
+  uint64_t known_ns = 0;      // of those
+  uint64_t slice_ns = 0;      // the same, but of each no more than until it would pause
   Session* paused = nullptr;  // whose first entry has paused: only that is served
   size_t most_sessions = kKept;
 };
@@ -81,13 +83,14 @@ void FairQueue::Forget(Tenant& touched) {
   most_tenants_ = std::max(kKept, 2 * tenants_.size());
 }
 
-void FairQueue::Push(Entry& entry, const FairOwner& owner, uint64_t estimate_ns, bool joint, const Doubt& doubt) {
+void FairQueue::Push(Entry& entry, const FairOwner& owner, uint64_t estimate_ns, bool joint, const Kind& kind) {
   Session& session = SessionOf(owner);
   const bool anew = session.first == nullptr, tenant_anew = session.tenant->waiting == 0;
   entry.session_ = &session;
   entry.charged_ns_ = estimate_ns;
-  entry.known_ns_ = doubt.guessed ? 0 : estimate_ns;
-  entry.may_be_long_ = doubt.may_be_long;
+  entry.known_ns_ = kind.guessed ? 0 : estimate_ns;
+  entry.may_be_long_ = kind.may_be_long;
+  entry.slice_ns_ = kind.slice_ns;
   entry.joint_ = joint;
   entry.served_ = entry.begun_ = entry.aside_ = false;
   Link(entry, session.last, nullptr);
@@ -122,6 +125,24 @@ void FairQueue::Unlink(Entry& entry) {
 
 uint64_t FairQueue::CountOf(const Entry& entry) const {
   return entry.may_be_long_ ? std::max(entry.charged_ns_, options_.budget_ns + 1) : entry.charged_ns_;
+}
+
+void FairQueue::CountKnown(const Entry& entry) {
+  Tenant& tenant = *entry.session_->tenant;
+  const uint64_t slice_ns = std::min(entry.known_ns_, entry.slice_ns_);
+  tenant.known_ns += entry.known_ns_;
+  tenant.slice_ns += slice_ns;
+  in_flight_known_ns_ += entry.known_ns_;
+  in_flight_slice_ns_ += slice_ns;
+}
+
+void FairQueue::DiscountKnown(const Entry& entry) {
+  Tenant& tenant = *entry.session_->tenant;
+  const uint64_t slice_ns = std::min(entry.known_ns_, entry.slice_ns_);
+  tenant.known_ns -= entry.known_ns_;
+  tenant.slice_ns -= slice_ns;
+  in_flight_known_ns_ -= entry.known_ns_;
+  in_flight_slice_ns_ -= slice_ns;
 }
 
 void FairQueue::Close(Session& session) {
@@ -168,7 +189,7 @@ void FairQueue::Serve(Entry& entry) {
   if (!entry.joint_) {
     entry.counted_ns_ = CountOf(entry);
     in_flight_ns_ += entry.counted_ns_;
-    in_flight_known_ns_ += entry.known_ns_;
+    CountKnown(entry);
     ++in_flight_;
   }
   Update(session);
@@ -211,7 +232,7 @@ void FairQueue::Begin(Entry& entry) {
   entry.known_ns_ = std::min(entry.known_ns_, entry.counted_ns_);
   entry.begun_ = true;
   in_flight_ns_ += entry.counted_ns_;
-  in_flight_known_ns_ += entry.known_ns_;
+  CountKnown(entry);
   ++in_flight_;
   ++joint_in_flight_;
 }
@@ -229,7 +250,7 @@ void FairQueue::Open(Session* session) {
 
 void FairQueue::Return(Entry& entry) {
   in_flight_ns_ -= entry.counted_ns_;
-  in_flight_known_ns_ -= entry.known_ns_;
+  DiscountKnown(entry);
   --in_flight_;
   --entry.session_->tenant->with_device;
   if (entry.joint_) {
@@ -313,7 +334,9 @@ uint64_t FairQueue::PredictedWait(const FairOwner& owner, uint64_t worked_ns) co
   const auto found = tenants_.find(owner.tenant);
   const Tenant* const tenant = found == tenants_.end() ? nullptr : found->second.get();
   double own_ns = 0;
+  uint64_t in_flight_ns = in_flight_slice_ns_;
   if (tenant != nullptr) {
+    in_flight_ns += tenant->known_ns - tenant->slice_ns;  // it does not pause for its own
     const auto session = tenant->sessions.find(owner.session);
     const Session* const its = session == tenant->sessions.end() ? nullptr : session->second.get();
     own_ns = its == nullptr ? 0 : static_cast<double>(its->waiting_ns);
@@ -321,7 +344,7 @@ uint64_t FairQueue::PredictedWait(const FairOwner& owner, uint64_t worked_ns) co
   }
   const double weight = std::max(owner.weight, 1u);
   const double before_ns = own_ns + level_.Ahead(tenant, weight, CreditOf(owner), own_ns);
-  return in_flight_known_ns_ - std::min(in_flight_known_ns_, worked_ns) +
+  return in_flight_ns - std::min(in_flight_ns, worked_ns) +
          static_cast<uint64_t>(std::min(before_ns, static_cast<double>(waiting_ns_)));
 }
 

@@ -55,12 +55,14 @@ class FairQueue {
   // So many tenants, and sessions of each, are remembered whether they ask or not.
   static constexpr size_t kKept = 16;
 
-  // How far an estimate is to be believed.
-  struct Doubt {
-    // It is a guess: how long others wait is not told from it.
+  // What else is known of one that waits.
+  struct Kind {
+    // Its estimate is a guess: how long others wait is not told from it.
     bool guessed = false;
     // It may take far longer, however short its like have been: nothing else is with the device beside it.
     bool may_be_long = false;
+    // Once it has had the device for so long it pauses if another tenant is next.
+    uint64_t slice_ns = ~uint64_t{0};
   };
 
   class Session;
@@ -78,6 +80,7 @@ class FairQueue {
     Entry* next_ = nullptr;
     uint64_t charged_ns_ = 0;
     uint64_t known_ns_ = 0;    // that others may expect to wait for it
+    uint64_t slice_ns_ = 0;    // after which it lets another tenant's pass
     uint64_t counted_ns_ = 0;  // of the budget
     bool may_be_long_ = false;
     bool joint_ = false;
@@ -94,9 +97,9 @@ class FairQueue {
   // is served beside whatever is with the device, which it may be there to meet, but only
   // kMostJoint at once: until then its session waits, and others do not.
   void Push(Entry& entry, const FairOwner& owner, uint64_t estimate_ns, bool joint = false) {
-    Push(entry, owner, estimate_ns, joint, Doubt());
+    Push(entry, owner, estimate_ns, joint, Kind());
   }
-  void Push(Entry& entry, const FairOwner& owner, uint64_t estimate_ns, bool joint, const Doubt& doubt);
+  void Push(Entry& entry, const FairOwner& owner, uint64_t estimate_ns, bool joint, const Kind& kind);
 
   // Serves the next; null if nothing waits or the budget is used up. Its session is closed
   // until Open, so that nothing of it comes before this one has been handed on.
@@ -159,6 +162,9 @@ class FairQueue {
   // The two parts of that.
   void Return(Entry& entry);
   void Pay(Session& session, uint64_t charged_ns, uint64_t cost_ns);
+  // Others may expect to wait for so much of it while it is with the device.
+  void CountKnown(const Entry& entry);
+  void DiscountKnown(const Entry& entry);
   // What it takes of the budget.
   uint64_t CountOf(const Entry& entry) const;
   // Whoever has something waiting and may be served asks; the others do not.
@@ -178,6 +184,7 @@ class FairQueue {
   size_t in_flight_ = 0;
   uint64_t in_flight_ns_ = 0;        // of the budget
   uint64_t in_flight_known_ns_ = 0;  // of estimates that are no guesses
+  uint64_t in_flight_slice_ns_ = 0;  // the same, but of each no more than until it would pause
   size_t joint_in_flight_ = 0;
   std::vector<Session*> held_;  // closed until one that is joint has ended
   size_t most_tenants_ = kKept;

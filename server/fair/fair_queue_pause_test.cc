@@ -48,6 +48,28 @@ TEST_F(PausingQueue, OneThatPausesComesBackByItsTenantsPart) {
   EXPECT_FALSE(queue_.contended());
 }
 
+TEST_F(PausingQueue, AnotherTenantWaitsForOneThatPausesNoLongerThanASlice) {
+  const FairOwner same = {.tenant = 1, .session = 2}, other = {.tenant = 2, .session = 1};
+  FairQueue::Entry longest, next;
+  queue_.Push(longest, {.tenant = 1, .session = 1}, 10'000, /*joint=*/false, {.slice_ns = 1000});
+  EXPECT_EQ(queue_.PredictedWait(same), 10'000u) << "it is not with the device yet";
+  EXPECT_EQ(Pop(), &longest);
+  EXPECT_EQ(queue_.PredictedWait(other), 1000u);
+  EXPECT_EQ(queue_.PredictedWait(other, 400), 600u);
+  EXPECT_EQ(queue_.PredictedWait(other, 2000), 0u);
+  EXPECT_EQ(queue_.PredictedWait(same), 10'000u) << "it does not pause for its own";
+  EXPECT_EQ(queue_.LongestWait(0), 10'000u);
+  Push(next, 2, 50);
+  EXPECT_TRUE(queue_.Pause(longest, 1000));
+  EXPECT_EQ(Pop(), &next);
+  EXPECT_EQ(queue_.PredictedWait(other), 50u) << "it comes before the rest of that";
+  queue_.End(next, 50);
+  EXPECT_EQ(Pop(), &longest);
+  queue_.End(longest, 9000);
+  EXPECT_EQ(queue_.PredictedWait(other), 0u);
+  EXPECT_EQ(queue_.LongestWait(0), 0u);
+}
+
 TEST_F(PausingQueue, NothingElseOfItsTenantComesWhileItHasPaused) {
   FairQueue::Entry longest, own, other;
   Push(longest, 1, 10'000, 1);

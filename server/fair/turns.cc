@@ -100,9 +100,10 @@ absl::Status Turns::Enqueue(Waiting& waiting) {
     if (place.line->queue.waiting(owner.tenant) >= options_.most_waiting) return TooMuchWaiting(options_.most_waiting);
   }
   KILN_RETURN_IF_ERROR(Admit(waiting, now));
+  FairQueue::Kind kind = {waiting.guessed, request.may_be_long};
+  if (waiting.Pauses()) kind.slice_ns = static_cast<uint64_t>(absl::ToInt64Nanoseconds(options_.slice));
   for (Waiting::Place& place : waiting.places) {
-    place.line->queue.Push(place.entry, owner, request.estimate_ns, /*joint=*/waiting.places.size() > 1,
-                           {waiting.guessed, request.may_be_long});
+    place.line->queue.Push(place.entry, owner, request.estimate_ns, /*joint=*/waiting.places.size() > 1, kind);
     place.line->shares.Begin(NumberOf(TenantOf(request.control.account)), std::max(owner.weight, 1u),
                              absl::ToUnixNanos(now));
   }

@@ -1,7 +1,7 @@
 // Who is told that it cannot be done by its deadline (lateness.h): when it asks for a turn, while it waits, or when its
 // turn has come.
 //
-// Tested by server/fair/turns_test.cc.
+// Tested by server/fair/turns_late_test.cc.
 #include <algorithm>
 #include <cstdint>
 

@@ -153,6 +153,44 @@ TEST_F(TurnsPauseTest, WhatWasBeforeItAtTheDeviceIsNotCountedAsItsOwn) {
   EXPECT_GE(a_.device_ns(), 30'000'000u);
 }
 
+// A run of an hour has the device: another tenant's request that has a minute is let wait, as the run will pause for
+// it.
+TEST_F(TurnsPauseTest, WhoNeedsAPauseToBeInTimeIsLetWait) {
+  std::atomic<bool> asked{false}, over{false};
+  absl::Notification ended;
+  Run(
+      &a_,
+      [&](runtime::hal::Interruption* interruption) {
+        while (!asked) {
+        }
+        GiveWayUntil(interruption, over);
+        ended.Notify();
+      },
+      {0}, nullptr, 3600 * kLongNs);
+  const auto ask = [&](Account* account, TurnCallback go) {
+    TurnRequest request;
+    request.control.account = account;
+    request.control.flow = 2;
+    request.control.deadline = SteadyNow() + absl::Minutes(1);
+    request.devices = {devices_[0].get()};
+    request.estimate_ns = 1000;
+    turns_->Take(std::move(request), std::move(go));
+  };
+  absl::Status own;
+  ask(&a_, [&](const absl::StatusOr<Turn>& turn) { own = turn.status(); });
+  EXPECT_TRUE(absl::IsDeadlineExceeded(own)) << own;
+  absl::Status other = absl::UnknownError("not called");
+  ask(&b_, [&](absl::StatusOr<Turn> turn) {
+    other = turn.status();
+    if (turn.ok()) turn->End(1000);
+    over = true;
+  });
+  asked = true;
+  ended.WaitForNotification();
+  runtime::hal::DrainAll(devices_);
+  EXPECT_TRUE(other.ok()) << other;
+}
+
 TEST_F(TurnsPauseTest, ATenantDoesNotPauseForItself) {
   std::atomic<bool> own{false}, other{false};
   absl::Notification ended;

@@ -1,4 +1,6 @@
 // Activation functions, and what normalizes along an axis by exponentials.
+//
+// Tested by models/onnx/import_test.cc and tests/onnx/onnx_test.py.
 #include "models/onnx/ops/common.h"
 
 namespace kiln::onnx {
@@ -99,9 +101,6 @@ Result Hardmax(Node& node) {
   });
 }
 
-#define KILN_UNARY(name, since, expression) \
-  {name, since, [](Node& node) -> Result { return InWide(node.In(0), [&](Tensor x) { return expression; }); }, 1, 1}
-
 constexpr OpRow kRows[] = {
     {"Relu", 6, [](Node& node) -> Result { return Relu(node.In(0)); }, 1, 1},
     {"LeakyRelu", 6, LeakyRelu, 1, 1},
@@ -118,13 +117,13 @@ constexpr OpRow kRows[] = {
     {"Softmax", 1, Softmax, 1, 1},
     {"LogSoftmax", 1, LogSoftmax, 1, 1},
     {"Hardmax", 1, Hardmax, 1, 1},
-    KILN_UNARY("Sigmoid", 6, Sigmoid(x)),
-    KILN_UNARY("Tanh", 6, Tanh(x)),
-    KILN_UNARY("Erf", 9, Erf(x)),
-    KILN_UNARY("Softplus", 1, Softplus(x)),
-    KILN_UNARY("Softsign", 1, x / (1.0 + Abs(x))),
-    KILN_UNARY("Mish", 18, x* Tanh(Softplus(x))),
-    KILN_UNARY("HardSwish", 14, x* Clamp(x * (1.0 / 6) + 0.5, 0, 1)),
+    KILN_UNARY_IN_WIDE("Sigmoid", 6, Sigmoid(x)),
+    KILN_UNARY_IN_WIDE("Tanh", 6, Tanh(x)),
+    KILN_UNARY_IN_WIDE("Erf", 9, Erf(x)),
+    KILN_UNARY_IN_WIDE("Softplus", 1, Softplus(x)),
+    KILN_UNARY_IN_WIDE("Softsign", 1, x / (1.0 + Abs(x))),
+    KILN_UNARY_IN_WIDE("Mish", 18, x* Tanh(Softplus(x))),
+    KILN_UNARY_IN_WIDE("HardSwish", 14, x* Clamp(x * (1.0 / 6) + 0.5, 0, 1)),
     {"Gelu", 1, [](Node& node) -> Result { return InWide(node.In(0), ErfGelu); }, 1, 1, kMicrosoft},
     {"QuickGelu", 1,
      [](Node& node) -> Result {

@@ -1,4 +1,6 @@
 // Attention, and the rotation of queries and keys by their positions.
+//
+// Tested by models/onnx/import_test.cc and tests/onnx/onnx_test.py.
 #include <cmath>
 #include <limits>
 

@@ -60,6 +60,24 @@ Tensor Least(client::Graph& graph, v1::DType dtype);
 Tensor Greatest(client::Graph& graph, v1::DType dtype);
 Tensor Filled(Tensor like, client::Scalar value);
 
+// Rows of ops (op_table.h) that are one expression: of x; of x, computed by InWide; of a and b.
+#define KILN_UNARY(name, since, expression) \
+  {name, since,                             \
+   [](Node& node) -> Result {               \
+     const Tensor x = node.In(0);           \
+     return expression;                     \
+   },                                       \
+   1, 1}
+#define KILN_UNARY_IN_WIDE(name, since, expression) \
+  {name, since, [](Node& node) -> Result { return InWide(node.In(0), [&](Tensor x) { return expression; }); }, 1, 1}
+#define KILN_BINARY(name, since, expression)      \
+  {name, since,                                   \
+   [](Node& node) -> Result {                     \
+     const Tensor a = node.In(0), b = node.In(1); \
+     return expression;                           \
+   },                                             \
+   2, 2}
+
 }  // namespace kiln::onnx
 
 #endif  // KILN_MODELS_ONNX_OPS_COMMON_H_

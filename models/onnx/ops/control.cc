@@ -1,5 +1,7 @@
 // Graphs in nodes: If, Loop and Scan. A program has no jumps, so loops are unrolled, and of two
 // branches both are computed where the condition is not known.
+//
+// Tested by models/onnx/import_test.cc and tests/onnx/onnx_test.py.
 #include <limits>
 #include <optional>
 

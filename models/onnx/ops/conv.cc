@@ -1,4 +1,6 @@
 // Convolutions.
+//
+// Tested by models/onnx/import_test.cc and tests/onnx/onnx_test.py.
 #include "models/onnx/ops/spatial.h"
 
 namespace kiln::onnx {

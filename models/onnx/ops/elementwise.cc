@@ -1,4 +1,6 @@
 // Arithmetic of each element.
+//
+// Tested by models/onnx/import_test.cc and tests/onnx/onnx_test.py.
 #include <cmath>
 #include <limits>
 
@@ -79,21 +81,6 @@ Result MaxOfAll(Node& node) {
 Result MinOfAll(Node& node) {
   return Fold(node, [](Tensor a, Tensor b) { return Minimum(a, b); });
 }
-
-#define KILN_UNARY(name, since, expression) \
-  {name, since,                             \
-   [](Node& node) -> Result {               \
-     const Tensor x = node.In(0);           \
-     return expression;                     \
-   },                                       \
-   1, 1}
-#define KILN_BINARY(name, since, expression)      \
-  {name, since,                                   \
-   [](Node& node) -> Result {                     \
-     const Tensor a = node.In(0), b = node.In(1); \
-     return expression;                           \
-   },                                             \
-   2, 2}
 
 constexpr OpRow kRows[] = {
     KILN_BINARY("Add", 7, a + b),

@@ -1,4 +1,6 @@
 // Elements chosen by a tensor of indices.
+//
+// Tested by models/onnx/import_test.cc and tests/onnx/onnx_test.py.
 #include "models/onnx/ops/common.h"
 
 namespace kiln::onnx {

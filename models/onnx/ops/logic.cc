@@ -1,4 +1,6 @@
 // Comparisons, bools, bits, and choosing by a bool.
+//
+// Tested by models/onnx/import_test.cc and tests/onnx/onnx_test.py.
 #include <limits>
 
 #include "models/onnx/ops/common.h"
@@ -25,21 +27,6 @@ Result IsInf(Node& node) {
 }
 
 Result Choose(Node& node) { return Where(node.In(0), node.In(1), node.In(2)); }
-
-#define KILN_UNARY(name, since, expression) \
-  {name, since,                             \
-   [](Node& node) -> Result {               \
-     const Tensor x = node.In(0);           \
-     return expression;                     \
-   },                                       \
-   1, 1}
-#define KILN_BINARY(name, since, expression)      \
-  {name, since,                                   \
-   [](Node& node) -> Result {                     \
-     const Tensor a = node.In(0), b = node.In(1); \
-     return expression;                           \
-   },                                             \
-   2, 2}
 
 constexpr OpRow kRows[] = {
     KILN_BINARY("And", 7, a& b),

@@ -1,4 +1,6 @@
 // Products of matrices.
+//
+// Tested by models/onnx/import_test.cc and tests/onnx/onnx_test.py.
 #include <map>
 
 #include "models/onnx/ops/common.h"

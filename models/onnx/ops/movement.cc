@@ -1,4 +1,6 @@
 // Moving elements: nothing is computed.
+//
+// Tested by models/onnx/import_test.cc and tests/onnx/onnx_test.py.
 #include <limits>
 
 #include "models/onnx/ops/common.h"

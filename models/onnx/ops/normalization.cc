@@ -1,4 +1,6 @@
 // Normalizations: to a mean of 0 and a variance of 1, or to a length of 1.
+//
+// Tested by models/onnx/import_test.cc and tests/onnx/onnx_test.py.
 #include "models/onnx/ops/common.h"
 
 namespace kiln::onnx {

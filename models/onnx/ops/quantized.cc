@@ -1,4 +1,6 @@
 // Integers that stand for floats: x = (q - zero point) * scale.
+//
+// Tested by models/onnx/import_test.cc and tests/onnx/onnx_test.py.
 #include "models/onnx/ops/common.h"
 
 namespace kiln::onnx {

@@ -1,4 +1,6 @@
 // RNN, GRU and LSTM, unrolled: a turn for each element of the sequence.
+//
+// Tested by models/onnx/import_test.cc and tests/onnx/onnx_test.py.
 #include "models/onnx/ops/common.h"
 
 namespace kiln::onnx {

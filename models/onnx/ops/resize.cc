@@ -1,5 +1,7 @@
 // Images of another size. Where each result comes from is computed here: so many elements of the
 // axis, each with its weight. The program gathers and adds them, an axis after the other.
+//
+// Tested by models/onnx/import_test.cc and tests/onnx/onnx_test.py.
 #include <cmath>
 
 #include "models/onnx/ops/common.h"

@@ -2,6 +2,8 @@
 //
 // A graph has no store to a place that is computed, so each result looks for the updates that are
 // meant for it: a mask of result by update, and a reduction over the updates.
+//
+// Tested by models/onnx/import_test.cc and tests/onnx/onnx_test.py.
 #include "models/onnx/ops/common.h"
 
 namespace kiln::onnx {

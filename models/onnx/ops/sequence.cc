@@ -1,4 +1,6 @@
 // Sequences of tensors and optionals, which are gone once a model is imported: their lengths are known.
+//
+// Tested by models/onnx/import_test.cc and tests/onnx/onnx_test.py.
 #include "models/onnx/ops/common.h"
 #include "onnx/onnx.pb.h"
 

@@ -1,4 +1,6 @@
 // Shapes as tensors, and tensors made from shapes.
+//
+// Tested by models/onnx/import_test.cc and tests/onnx/onnx_test.py.
 #include <cmath>
 
 #include "models/onnx/ops/common.h"

@@ -1,4 +1,6 @@
 // Fourier transforms and the windows before them.
+//
+// Tested by models/onnx/import_test.cc and tests/onnx/onnx_test.py.
 #include <cmath>
 
 #include "models/onnx/ops/common.h"
@@ -10,13 +12,13 @@ using namespace client;  // NOLINT: the builder's functions are this room's word
 
 constexpr double kTwoPi = 6.283185307179586;
 // A transform is a product with a matrix of so many rows at most.
-constexpr int64_t kMostPoints = 4096;
+constexpr int64_t kMaxPoints = 4096;
 
 // a0 - a1 cos(2 pi i / n) + a2 cos(4 pi i / n), with n one less unless periodic.
 Result CosineWindow(Node& node, double a0, double a1, double a2) {
   KILN_ASSIGN_OR_RETURN(const int64_t size, node.Integer(0));
   KILN_ASSIGN_OR_RETURN(const v1::DType dtype, DTypeOf(static_cast<int>(node.Int("output_datatype", 1))));
-  if (size < 0 || size > (int64_t{1} << 24)) return node.Bad("the size is from 0 to 2^24");
+  if (size < 0 || size > (int64_t{1} << 20)) return node.Bad("the size is from 0 to 2^20");
   const double n = static_cast<double>(node.Int("periodic", 1) != 0 ? size : size - 1);
   std::vector<double> values;
   for (int64_t i = 0; i < size; ++i) {
@@ -75,8 +77,8 @@ Result Dft(Node& node) {
   if (node.Has(1)) {
     KILN_ASSIGN_OR_RETURN(points, node.Integer(1));
   }
-  if (points < 1 || points > kMostPoints)
-    return node.Refuse(absl::StrCat("a transform of ", points, " points; up to ", kMostPoints, " are taken"));
+  if (points < 1 || points > kMaxPoints)
+    return node.Refuse(absl::StrCat("a transform of ", points, " points; up to ", kMaxPoints, " are taken"));
   const bool inverse = node.Int("inverse") != 0, half = node.Int("onesided") != 0;
   const v1::DType dtype = x.dtype();
   x = Transpose(Widened(x), axis, x.rank() - 2);
@@ -104,8 +106,8 @@ Result Stft(Node& node) {
   if (node.Has(2)) {
     KILN_ASSIGN_OR_RETURN(size, node.Dim(node.In(2), 0));
   }
-  if (size < 1 || size > kMostPoints || step < 1)
-    return node.Refuse(absl::StrCat("frames of ", size, " points; up to ", kMostPoints, " are taken"));
+  if (size < 1 || size > kMaxPoints || step < 1)
+    return node.Refuse(absl::StrCat("frames of ", size, " points; up to ", kMaxPoints, " are taken"));
   if (x.rank() == 3 && x.size(2) == 1) x = Squeeze(x, 2);
   if (x.rank() != 2) return node.Refuse("a complex signal");
   Tensor frames = SlidingWindow(Widened(x), 1, {.size = size, .stride = step});

@@ -1,3 +1,4 @@
+// Tested by models/onnx/import_test.cc and tests/onnx/onnx_test.py.
 #include "models/onnx/ops/spatial.h"
 
 namespace kiln::onnx {

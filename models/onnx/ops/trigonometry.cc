@@ -1,4 +1,6 @@
 // Angles and hyperbolas, from sine, exponential and logarithm.
+//
+// Tested by models/onnx/import_test.cc and tests/onnx/onnx_test.py.
 #include <limits>
 
 #include "models/onnx/ops/common.h"
@@ -51,14 +53,13 @@ Tensor Asinh(Tensor x) {
 Tensor Acosh(Tensor x) { return Log1p((x - 1.0) + Sqrt((x - 1.0) * (x + 1.0))); }
 Tensor Atanh(Tensor x) { return 0.5 * Log1p(2.0 * x / (1.0 - x)); }
 
-#define KILN_UNARY(name, since, function) \
-  {name, since, [](Node& node) -> Result { return InWide(node.In(0), [](Tensor x) { return function; }); }, 1, 1}
-
 constexpr OpRow kRows[] = {
-    KILN_UNARY("Sin", 7, Sin(x)),     KILN_UNARY("Cos", 7, Cos(x)),     KILN_UNARY("Tan", 7, Sin(x) / Cos(x)),
-    KILN_UNARY("Asin", 7, Asin(x)),   KILN_UNARY("Acos", 7, Acos(x)),   KILN_UNARY("Atan", 7, Atan(x)),
-    KILN_UNARY("Sinh", 9, Sinh(x)),   KILN_UNARY("Cosh", 9, Cosh(x)),   KILN_UNARY("Asinh", 9, Asinh(x)),
-    KILN_UNARY("Acosh", 9, Acosh(x)), KILN_UNARY("Atanh", 9, Atanh(x)),
+    KILN_UNARY_IN_WIDE("Sin", 7, Sin(x)),          KILN_UNARY_IN_WIDE("Cos", 7, Cos(x)),
+    KILN_UNARY_IN_WIDE("Tan", 7, Sin(x) / Cos(x)), KILN_UNARY_IN_WIDE("Asin", 7, Asin(x)),
+    KILN_UNARY_IN_WIDE("Acos", 7, Acos(x)),        KILN_UNARY_IN_WIDE("Atan", 7, Atan(x)),
+    KILN_UNARY_IN_WIDE("Sinh", 9, Sinh(x)),        KILN_UNARY_IN_WIDE("Cosh", 9, Cosh(x)),
+    KILN_UNARY_IN_WIDE("Asinh", 9, Asinh(x)),      KILN_UNARY_IN_WIDE("Acosh", 9, Acosh(x)),
+    KILN_UNARY_IN_WIDE("Atanh", 9, Atanh(x)),
 };
 
 }  // namespace

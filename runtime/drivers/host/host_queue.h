@@ -38,6 +38,7 @@ class HostQueue final : public hal::Queue {
   void WritePieces(std::vector<absl::string_view> pieces, hal::BufferSlice to, hal::DoneCallback done) override;
   void Read(hal::BufferSlice from, void* to, hal::DoneCallback done) override;
   void Fill(hal::BufferSlice to, absl::string_view pattern, hal::DoneCallback done) override;
+  bool may_pause() const override { return done_ != nullptr; }
   hal::Work* Continuation() override;
   void Pause() override;
   uint64_t depth() const override { return depth_.load(std::memory_order_relaxed); }
