@@ -19,6 +19,7 @@ absl::StatusCode StatusCodeOf(v1::ErrorCode code) {
     case v1::UNKNOWN_HANDLE:
     case v1::HANDLE_FREED:
     case v1::SESSION_EXPIRED:
+    case v1::UNKNOWN_MODEL:
     case v1::UNKNOWN_DEVICE: return absl::StatusCode::kNotFound;
     case v1::OUT_OF_BOUNDS: return absl::StatusCode::kOutOfRange;
     case v1::DEADLINE_PASSED: return absl::StatusCode::kDeadlineExceeded;

@@ -119,14 +119,15 @@ absl::StatusOr<Sizes> Importer::ShapeOf(const std::string& name, const ::onnx::T
       continue;
     }
     const std::string& symbol = dim.dim_param();
-    const auto range = options_.dimensions.find(symbol);
-    if (symbol.empty() || range == options_.dimensions.end()) {
+    const auto named = options_.dimensions.find(symbol);
+    const auto range = named == options_.dimensions.end() ? options_.any_dimension : named->second;
+    if (symbol.empty() || !range.has_value()) {
       return FieldError(v1::UNSUPPORTED_OP, name,
                         absl::StrCat("axis ", sizes.size(), " of input \"", Shown(name), "\" is of ",
                                      symbol.empty() ? "no size; give the input's shape"
                                                     : absl::StrCat("size \"", Shown(symbol), "\"; give its range")));
     }
-    const auto [least, greatest] = range->second;
+    const auto [least, greatest] = *range;
     if (least == greatest) {
       sizes.push_back(least);
       continue;

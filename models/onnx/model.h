@@ -38,9 +38,10 @@ struct DimensionRange {
 };
 
 struct ImportOptions {
-  // By the names that the model gives its dimensions. A name that is not here is refused,
-  // for only the caller knows what sizes will come.
+  // By the names that the model gives its dimensions. One that is not here is of
+  // `any_dimension`; without that it is refused, for only the caller knows what sizes will come.
   std::map<std::string, DimensionRange> dimensions;
+  std::optional<DimensionRange> any_dimension;
   // Shapes of inputs, by name, in place of those in the file.
   std::map<std::string, client::Shape> shapes;
   // Values that inputs will have in each call. One is made use of only where a shape depends

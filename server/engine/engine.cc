@@ -277,6 +277,7 @@ void Engine::Execute(ExecuteRequest request, const Control& control, ExecuteCall
   auto* execution = new Execution(std::move(request), control, std::move(done), &executor_, &collectives_, &table_,
                                   &turns_, options_.max_inline_result_bytes, metrics_.get());
   const ExecuteRequest& asked = execution->request();
+  if (asked.program != nullptr) return execution->Start(asked.program, /*from_cache=*/true);
   const absl::Time begin = SteadyNow();
   const auto id = Identify(asked.graph, asked.graph_hash, asked.device, asked.options, asked.caller.get());
   if (!id.ok()) return execution->Fail(id.status());

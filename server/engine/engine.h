@@ -107,7 +107,7 @@ class Engine {
             const Control& control, CompileCallback done);
 
   // By hash: NEED_GRAPH if the program is not there. By graph: as Compile. By
-  // both: HASH_MISMATCH if they differ. Then the errors of arguments.h;
+  // both: HASH_MISMATCH if they differ. A program that the request has is run as it is. Then the errors of arguments.h;
   // OUT_OF_MEMORY, limit "inline result bytes", before anything runs; and the
   // errors of runtime/exec.
   void Execute(ExecuteRequest request, const Control& control, ExecuteCallback done);

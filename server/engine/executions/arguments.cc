@@ -27,15 +27,10 @@ struct Wanted {
 
 std::string TypeName(const Wanted& wanted) { return TensorTypeName(wanted.dtype, wanted.shape); }
 
-// The buffer's record, and the bytes of it that are wanted.
-absl::Status BindBuffer(const Wanted& parameter, const BufferAddress& address, const BufferTable& buffers,
-                        const Session* caller, BoundArguments& bound) {
-  auto record = buffers.Find(address.handle, caller);
-  if (!record.ok()) {
-    return WithDetail(Annotate(record.status(), absl::StrCat("argument for slot ", parameter.slot)),
-                      [&](v1::ErrorDetail& detail) { detail.set_slot(parameter.slot); });
-  }
-  const BufferRecord& buffer = **record;
+// The bytes of the record that are wanted; `address` is its handle's.
+absl::Status BindRecord(const Wanted& parameter, const BufferAddress& address, BufferTable::Record record,
+                        BoundArguments& bound) {
+  const BufferRecord& buffer = *record;
   if (buffer.dtype != v1::DTYPE_UNSPECIFIED && buffer.dtype != parameter.dtype) {
     return ArgumentError(v1::BUFFER_DTYPE_MISMATCH, parameter.slot,
                          absl::StrCat("the parameter is ", TypeName(parameter), ", the buffer holds ",
@@ -63,8 +58,16 @@ absl::Status BindBuffer(const Wanted& parameter, const BufferAddress& address, c
                          address.handle);
   }
   bound.slices.push_back({buffer.slice.buffer, buffer.slice.offset + address.offset, parameter.bytes});
-  bound.records.push_back(*std::move(record));
+  bound.records.push_back(std::move(record));
   return absl::OkStatus();
+}
+
+absl::Status BindBuffer(const Wanted& parameter, const BufferAddress& address, const BufferTable& buffers,
+                        const Session* caller, BoundArguments& bound) {
+  auto record = buffers.Find(address.handle, caller);
+  if (record.ok()) return BindRecord(parameter, address, *std::move(record), bound);
+  return WithDetail(Annotate(record.status(), absl::StrCat("argument for slot ", parameter.slot)),
+                    [&](v1::ErrorDetail& detail) { detail.set_slot(parameter.slot); });
 }
 
 absl::Status CheckTensor(const Wanted& parameter, const TensorView& tensor) {
@@ -172,6 +175,10 @@ absl::Status BindParameter(const MultiProgram& program, size_t index, const Buff
       bound.records.push_back(nullptr);
     }
     return absl::OkStatus();
+  }
+  if (const auto* record = std::get_if<BufferTable::Record>(&argument.value)) {
+    if (shares != 1) return ArgumentError(v1::BAD_ARGUMENT, first.slot, "the parameter is on several devices");
+    return BindRecord(whole, {}, *record, bound);
   }
   const absl::Span<const BufferAddress> addresses = AddressesOf(argument);
   if (addresses.size() != shares) {

@@ -26,6 +26,10 @@ struct BoundArguments {
   absl::InlinedVector<BufferTable::Record, 8> records;
 
   bool by_value(size_t parameter) const { return std::holds_alternative<TensorView>(arguments[parameter]->value); }
+  // By value, or memory of the server's.
+  bool without_handle(size_t parameter) const {
+    return by_value(parameter) || std::holds_alternative<BufferTable::Record>(arguments[parameter]->value);
+  }
   // Of one share of what came by handle.
   uint64_t HandleOf(size_t parameter, size_t share) const;
 };

@@ -245,12 +245,12 @@ void Execution::Arrive(const absl::Status& status) {
   Fail(std::move(error));
 }
 
-// A result that is a parameter sent by value has nowhere to stay, so it goes
+// A result that is a parameter sent by value, or memory of the server's own, has nowhere to stay, so it goes
 // back by value, whatever was asked for; one that is a buffer of the client's
 // stays where it is.
 bool Execution::IsInline(size_t result) const {
   const v1::Signature::Result& type = signature().results(static_cast<int>(result));
-  return type.has_aliases() ? bound_.by_value(type.aliases()) : request_.results_inline;
+  return type.has_aliases() ? bound_.without_handle(type.aliases()) : request_.results_inline;
 }
 
 absl::Status Execution::CheckInlineResults(uint64_t& bytes) const {

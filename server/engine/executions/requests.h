@@ -48,7 +48,9 @@ struct ShardAddresses {
 
 struct Argument {
   uint32_t slot = 0;
-  std::variant<BufferAddress, TensorView, int64_t, ShardAddresses> value;  // a variable has an integer
+  // A variable has an integer. A record is memory that the server itself has for the run, such as a served model's
+  // weights: no caller has a handle of it, so what a program gives of it goes back by value.
+  std::variant<BufferAddress, TensorView, int64_t, ShardAddresses, BufferTable::Record> value;
 };
 
 // All that is pointed to, also from within arguments, lives until the request's
@@ -69,7 +71,9 @@ struct CompileResult {
 };
 
 struct ExecuteRequest {
-  // One of the two, or both.
+  // What to run, if whoever asks has it already: then nothing else says it, and it need not be the caller's.
+  ProgramStore::Program program;
+  // Else one of the two, or both.
   absl::string_view graph_hash;  // empty or 32 bytes
   const v1::Graph* graph = nullptr;
   absl::string_view device;  // empty: the first

@@ -1,0 +1,91 @@
+#include "server/models/describe.h"
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+
+namespace kiln::server {
+namespace {
+
+constexpr char kPlatform[] = "onnx";
+
+// -1 for what each call decides.
+void AddShape(const ServedModel::Input& input, google::protobuf::RepeatedField<int64_t>& shape) {
+  for (const ModelDimension& size : input.shape) shape.Add(size.variable == ModelDimension::kNumber ? size.size : -1);
+}
+void AddShape(const ServedModel::Output& output, google::protobuf::RepeatedField<int64_t>& shape) {
+  shape.Add(output.shape.begin(), output.shape.end());
+}
+
+void Set(uint64_t count, uint64_t ns, inference::StatisticDuration& duration) {
+  duration.set_count(count);
+  duration.set_ns(ns);
+}
+
+}  // namespace
+
+void FillMetadata(const ServedModel& model, const std::vector<ServedModelPtr>& versions,
+                  inference::ModelMetadataResponse& answer) {
+  answer.set_name(model.name);
+  for (const ServedModelPtr& version : versions) answer.add_versions(absl::StrCat(version->version));
+  answer.set_platform(kPlatform);
+  const auto add = [](const auto& tensor, inference::ModelMetadataResponse::TensorMetadata& row) {
+    row.set_name(tensor.name);
+    row.set_datatype(std::string(tensor.datatype->name));
+    AddShape(tensor, *row.mutable_shape());
+  };
+  for (const ServedModel::Input& input : model.inputs) add(input, *answer.add_inputs());
+  for (const ServedModel::Output& output : model.outputs) add(output, *answer.add_outputs());
+}
+
+void FillConfig(const ServedModel& model, bool all_versions, inference::ModelConfig& config) {
+  config.set_name(model.name);
+  config.set_platform(kPlatform);
+  if (all_versions) {
+    config.mutable_version_policy()->mutable_all();
+  } else {
+    config.mutable_version_policy()->mutable_latest()->set_num_versions(1);
+  }
+  config.set_max_batch_size(0);
+  const auto add = [](const auto& tensor, auto& row) {
+    row.set_name(tensor.name);
+    row.set_data_type(tensor.datatype->in_config);
+    AddShape(tensor, *row.mutable_dims());
+  };
+  for (const ServedModel::Input& input : model.inputs) add(input, *config.add_input());
+  for (const ServedModel::Output& output : model.outputs) add(output, *config.add_output());
+}
+
+void FillStatistics(const ServedModel& model, inference::ModelStatistics& statistics) {
+  const ModelCounts counts = model.counters.counts();
+  statistics.set_name(model.name);
+  statistics.set_version(absl::StrCat(model.version));
+  statistics.set_last_inference(static_cast<uint64_t>(counts.last_ms));
+  statistics.set_inference_count(counts.succeeded);
+  statistics.set_execution_count(counts.succeeded);
+  inference::InferStatistics& sums = *statistics.mutable_inference_stats();
+  Set(counts.succeeded, counts.success_ns, *sums.mutable_success());
+  Set(counts.failed, counts.fail_ns, *sums.mutable_fail());
+  Set(counts.succeeded, counts.queue_ns, *sums.mutable_queue());
+  Set(counts.succeeded, counts.input_ns, *sums.mutable_compute_input());
+  Set(counts.succeeded, counts.infer_ns, *sums.mutable_compute_infer());
+  Set(counts.succeeded, counts.output_ns, *sums.mutable_compute_output());
+  uint64_t bytes = 0;
+  for (const ServedModel::Weight& weight : model.weights) bytes += weight.memory->slice.bytes;
+  inference::MemoryUsage& memory = *statistics.add_memory_usage();
+  memory.set_type(std::string(model.device->name()));
+  memory.set_byte_size(bytes);
+}
+
+void FillIndex(const ModelRepository::Row& row, inference::RepositoryIndexResponse::ModelIndex& index) {
+  index.set_name(row.name);
+  index.set_version(row.version);
+  switch (row.state) {
+    case ModelRepository::Row::State::kReady: index.set_state("READY"); break;
+    case ModelRepository::Row::State::kLoading: index.set_state("LOADING"); break;
+    case ModelRepository::Row::State::kUnavailable: index.set_state("UNAVAILABLE"); break;
+  }
+  index.set_reason(row.reason);
+}
+
+}  // namespace kiln::server

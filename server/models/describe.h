@@ -1,0 +1,22 @@
+// What models are, as the open inference protocol says it.
+#ifndef KILN_SERVER_MODELS_DESCRIBE_H_
+#define KILN_SERVER_MODELS_DESCRIBE_H_
+
+#include <vector>
+
+#include "inference/grpc_service.pb.h"
+#include "server/models/repository.h"
+#include "server/models/served_model.h"
+
+namespace kiln::server {
+
+// `versions` are all of the model's that are loaded.
+void FillMetadata(const ServedModel& model, const std::vector<ServedModelPtr>& versions,
+                  inference::ModelMetadataResponse& answer);
+void FillConfig(const ServedModel& model, bool all_versions, inference::ModelConfig& config);
+void FillStatistics(const ServedModel& model, inference::ModelStatistics& statistics);
+void FillIndex(const ModelRepository::Row& row, inference::RepositoryIndexResponse::ModelIndex& index);
+
+}  // namespace kiln::server
+
+#endif  // KILN_SERVER_MODELS_DESCRIBE_H_

@@ -1,0 +1,137 @@
+#include "server/models/folder.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+
+namespace kiln::server {
+namespace {
+
+constexpr size_t kMostEntries = 4096;
+constexpr size_t kLongestName = 128;
+
+struct Close {
+  void operator()(DIR* folder) const { closedir(folder); }
+};
+using Folder = std::unique_ptr<DIR, Close>;
+
+// Null, with errno, for what is no folder or a link to one.
+Folder OpenIn(int parent, const char* name, bool follow = false) {
+  const int descriptor = openat(parent, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | (follow ? 0 : O_NOFOLLOW));
+  if (descriptor < 0) return nullptr;
+  Folder folder(fdopendir(descriptor));
+  if (folder == nullptr) close(descriptor);
+  return folder;
+}
+
+// Names in order, without those that begin with a dot. Whether there are no more than kMostEntries.
+bool List(DIR* folder, std::vector<std::string>& names) {
+  while (const dirent* entry = readdir(folder)) {
+    if (entry->d_name[0] == '.') continue;
+    if (names.size() == kMostEntries) return false;
+    names.emplace_back(entry->d_name);
+  }
+  std::sort(names.begin(), names.end());
+  return true;
+}
+
+bool StatIn(DIR* folder, const std::string& name, struct stat& about) {
+  return fstatat(dirfd(folder), name.c_str(), &about, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+std::string Shown(absl::string_view name) { return absl::CHexEscape(name.substr(0, kLongestName)); }
+
+class Look {
+ public:
+  explicit Look(std::string path) : path_(std::move(path)) {}
+
+  absl::StatusOr<FolderLook> At() {
+    const Folder root = OpenIn(AT_FDCWD, path_.c_str(), /*follow=*/true);
+    if (root == nullptr) return absl::NotFoundError(absl::StrCat("models: ", path_, ": ", std::strerror(errno)));
+    std::vector<std::string> names;
+    if (!List(root.get(), names)) Stray("...", absl::StrCat("only ", kMostEntries, " entries are looked at"));
+    for (const std::string& name : names) {
+      struct stat about;
+      if (!StatIn(root.get(), name, about) || S_ISREG(about.st_mode)) continue;
+      if (!IsModelName(name)) {
+        Stray(name, "a model's name begins with a letter or a digit, and has these, '.', '_' and '-', at most 128");
+        continue;
+      }
+      const Folder model = OpenIn(dirfd(root.get()), name.c_str());
+      model == nullptr ? Stray(name, "no folder that can be read; links are not followed") : AtModel(model.get(), name);
+    }
+    std::sort(look_.models.begin(), look_.models.end(), [](const ModelFiles& a, const ModelFiles& b) {
+      return std::pair(a.name, a.version) < std::pair(b.name, b.version);
+    });
+    return std::move(look_);
+  }
+
+ private:
+  void Stray(absl::string_view name, absl::string_view reason) {
+    if (look_.strays.size() < kMostEntries) look_.strays.push_back({Shown(name), std::string(reason)});
+  }
+
+  void AtModel(DIR* folder, const std::string& name) {
+    std::vector<std::string> versions;
+    if (!List(folder, versions)) Stray(name, absl::StrCat("only ", kMostEntries, " entries are looked at"));
+    size_t found = 0;
+    for (const std::string& version : versions) {
+      const uint64_t number = ModelVersion(version);
+      if (number == 0) continue;
+      const Folder files = OpenIn(dirfd(folder), version.c_str());
+      if (files != nullptr && AtVersion(files.get(), name, number)) ++found;
+    }
+    if (found == 0)
+      Stray(name, absl::StrCat("has no VERSION/", kModelFile, ", with a version such as 1, and no links"));
+  }
+
+  bool AtVersion(DIR* folder, const std::string& name, uint64_t version) {
+    struct stat about;
+    if (!StatIn(folder, kModelFile, about) || !S_ISREG(about.st_mode)) return false;
+    ModelFiles files{name, version, absl::StrCat(path_, "/", name, "/", version, "/", kModelFile)};
+    std::vector<std::string> names;
+    List(folder, names);
+    for (const std::string& each : names) {
+      if (!StatIn(folder, each, about) || !S_ISREG(about.st_mode)) continue;
+      files.bytes += static_cast<uint64_t>(about.st_size);
+      absl::StrAppend(&files.identity, each, "/", about.st_dev, ".", about.st_ino, ".", about.st_size, ".",
+                      about.st_mtim.tv_sec, ".", about.st_mtim.tv_nsec, ".", about.st_ctim.tv_sec, ".",
+                      about.st_ctim.tv_nsec, "/");
+    }
+    look_.models.push_back(std::move(files));
+    return true;
+  }
+
+  const std::string path_;
+  FolderLook look_;
+};
+
+}  // namespace
+
+bool IsModelName(absl::string_view name) {
+  const auto plain = [](char c) { return absl::ascii_isalnum(c) || c == '.' || c == '_' || c == '-'; };
+  return !name.empty() && name.size() <= kLongestName && absl::ascii_isalnum(name[0]) &&
+         std::all_of(name.begin(), name.end(), plain);
+}
+
+uint64_t ModelVersion(absl::string_view text) {
+  uint64_t number = 0;
+  const bool digits = !text.empty() && text[0] != '0' && std::all_of(text.begin(), text.end(), absl::ascii_isdigit);
+  return digits && absl::SimpleAtoi(text, &number) ? number : 0;
+}
+
+absl::StatusOr<FolderLook> LookAtFolder(const std::string& folder) { return Look(folder).At(); }
+
+}  // namespace kiln::server

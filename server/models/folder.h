@@ -1,0 +1,52 @@
+// What lies in a folder of models: FOLDER/name/version/model.onnx.
+//
+// Whoever may write there is an operator's helper at best, so names are believed in nothing: a
+// name or a version is one plain word, and nothing below the folder is reached through a link.
+// A look reads names and sizes, no contents.
+#ifndef KILN_SERVER_MODELS_FOLDER_H_
+#define KILN_SERVER_MODELS_FOLDER_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace kiln::server {
+
+// The file of a version.
+inline constexpr char kModelFile[] = "model.onnx";
+
+struct ModelFiles {
+  std::string name;
+  uint64_t version = 0;
+  std::string path;  // of the model's file
+  // Of all files beside it: bytes together, and what changes when one of them does.
+  uint64_t bytes = 0;
+  std::string identity;
+};
+
+// What is there and cannot be served.
+struct StrayFiles {
+  std::string name;  // as it may be shown
+  std::string reason;
+};
+
+struct FolderLook {
+  std::vector<ModelFiles> models;  // by name, then version, ascending
+  std::vector<StrayFiles> strays;
+};
+
+// A letter or digit, then letters, digits, '.', '_' and '-'; at most 128 bytes.
+bool IsModelName(absl::string_view name);
+// A number from 1 on, without a zero before it; 0 for what is none.
+uint64_t ModelVersion(absl::string_view text);
+
+// NOT_FOUND if the folder cannot be read. Looks at no more than a few thousand entries of any folder; the rest is a
+// stray. Blocks for the file system.
+absl::StatusOr<FolderLook> LookAtFolder(const std::string& folder);
+
+}  // namespace kiln::server
+
+#endif  // KILN_SERVER_MODELS_FOLDER_H_

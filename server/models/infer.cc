@@ -1,0 +1,255 @@
+#include "server/models/infer.h"
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/error.h"
+#include "server/messages/not_implemented.h"
+
+namespace kiln::server {
+namespace {
+
+using InputTensor = inference::ModelInferRequest::InferInputTensor;
+
+// Names of the model's own are as long as they are; those of a request are cut.
+std::string Shown(absl::string_view name) { return absl::StrCat("\"", absl::CHexEscape(name.substr(0, 200)), "\""); }
+
+absl::Status Bad(absl::string_view name, absl::string_view what) {
+  v1::ErrorDetail detail;
+  detail.set_code(v1::BAD_ARGUMENT);
+  detail.set_field(std::string(name));
+  return MakeError(detail, what);
+}
+
+absl::Status BadInput(absl::string_view name, absl::string_view what) {
+  return Bad(name, absl::StrCat("input ", Shown(name), " ", what));
+}
+
+template <typename Message>
+absl::Status NoParameters(const Message& message, absl::string_view what) {
+  if (message.parameters().empty()) return absl::OkStatus();
+  return NotImplemented(absl::StrCat(what, "parameters.", message.parameters().begin()->first.substr(0, 200)));
+}
+
+std::string ShapeText(absl::Span<const int64_t> shape) { return absl::StrCat("[", absl::StrJoin(shape, ","), "]"); }
+
+// As the model has it: "[batch,3]".
+std::string ShapeText(const ServedModel& model, const ServedModel::Input& input) {
+  return absl::StrCat("[",
+                      absl::StrJoin(input.shape, ",",
+                                    [&](std::string* text, const ModelDimension& size) {
+                                      if (size.variable == ModelDimension::kNumber) {
+                                        absl::StrAppend(text, size.size);
+                                      } else {
+                                        absl::StrAppend(text, model.variables[size.variable].name);
+                                      }
+                                    }),
+                      "]");
+}
+
+// The values of variables, by the first input that has each.
+struct Binding {
+  std::vector<std::optional<int64_t>> values;
+  std::vector<const ServedModel::Input*> by;
+};
+
+absl::Status BindShape(const ServedModel& model, const ServedModel::Input& input, absl::Span<const int64_t> shape,
+                       Binding& binding) {
+  const auto refuse = [&](absl::string_view why) {
+    return BadInput(input.name,
+                    absl::StrCat("has shape ", ShapeText(shape), "; the model takes ", ShapeText(model, input), why));
+  };
+  if (shape.size() != input.shape.size()) return refuse("");
+  for (size_t axis = 0; axis < shape.size(); ++axis) {
+    const ModelDimension& wanted = input.shape[axis];
+    if (wanted.variable == ModelDimension::kNumber) {
+      if (shape[axis] != wanted.size) return refuse("");
+      continue;
+    }
+    const ServedModel::Variable& variable = model.variables[wanted.variable];
+    if (shape[axis] < variable.least || shape[axis] > variable.greatest) {
+      return refuse(absl::StrCat(", with ", variable.name, " from ", variable.least, " to ", variable.greatest));
+    }
+    std::optional<int64_t>& value = binding.values[wanted.variable];
+    if (!value.has_value()) {
+      value = shape[axis];
+      binding.by[wanted.variable] = &input;
+    } else if (*value != shape[axis]) {
+      return refuse(absl::StrCat(", and ", variable.name, " is ", *value, " by input ",
+                                 Shown(binding.by[wanted.variable]->name)));
+    }
+  }
+  return absl::OkStatus();
+}
+
+template <typename T>
+absl::string_view Bytes(const google::protobuf::RepeatedField<T>& field) {
+  return {reinterpret_cast<const char*>(field.data()), static_cast<size_t>(field.size()) * sizeof(T)};
+}
+
+// Elements that came in a wider type.
+template <typename Narrow, typename Wide>
+absl::StatusOr<absl::string_view> Narrowed(const InputTensor& input, const google::protobuf::RepeatedField<Wide>& field,
+                                           std::deque<std::string>& narrowed) {
+  std::string& bytes = narrowed.emplace_back();
+  bytes.reserve(static_cast<size_t>(field.size()) * sizeof(Narrow));
+  for (const Wide value : field) {
+    const auto narrow = static_cast<Narrow>(value);
+    if (narrow != value)
+      return BadInput(input.name(), absl::StrCat("has the element ", value, ", which is no ", input.datatype()));
+    bytes.append(reinterpret_cast<const char*>(&narrow), sizeof(narrow));
+  }
+  return absl::string_view(bytes);
+}
+
+// How many of its fields have elements.
+int FilledFields(const inference::InferTensorContents& contents) {
+  return (contents.bool_contents_size() > 0) + (contents.int_contents_size() > 0) +
+         (contents.int64_contents_size() > 0) + (contents.uint_contents_size() > 0) +
+         (contents.uint64_contents_size() > 0) + (contents.fp32_contents_size() > 0) +
+         (contents.fp64_contents_size() > 0) + (contents.bytes_contents_size() > 0);
+}
+
+absl::StatusOr<absl::string_view> TypedBytes(const InputTensor& input, const Datatype& datatype,
+                                             std::deque<std::string>& narrowed) {
+  if (datatype.typed.empty()) {
+    return BadInput(input.name(),
+                    absl::StrCat("is ", datatype.name, ", which has no typed contents; send it in raw_input_contents"));
+  }
+  const inference::InferTensorContents& contents = input.contents();
+  const auto bytes = [&]() -> absl::StatusOr<absl::string_view> {
+    switch (datatype.dtype) {
+      case v1::BOOL: return Bytes(contents.bool_contents());
+      case v1::INT8: return Narrowed<int8_t>(input, contents.int_contents(), narrowed);
+      case v1::INT16: return Narrowed<int16_t>(input, contents.int_contents(), narrowed);
+      case v1::INT32: return Bytes(contents.int_contents());
+      case v1::INT64: return Bytes(contents.int64_contents());
+      case v1::UINT8: return Narrowed<uint8_t>(input, contents.uint_contents(), narrowed);
+      case v1::UINT16: return Narrowed<uint16_t>(input, contents.uint_contents(), narrowed);
+      case v1::UINT32: return Bytes(contents.uint_contents());
+      case v1::UINT64: return Bytes(contents.uint64_contents());
+      case v1::FLOAT32: return Bytes(contents.fp32_contents());
+      case v1::FLOAT64: return Bytes(contents.fp64_contents());
+      default: return absl::string_view();
+    }
+  }();
+  if (bytes.ok() && FilledFields(contents) > (bytes->empty() ? 0 : 1)) {
+    return BadInput(input.name(),
+                    absl::StrCat("is ", datatype.name, ", whose elements are ", datatype.typed, " alone"));
+  }
+  return bytes;
+}
+
+// The tensor's bytes, as many as its shape says.
+absl::StatusOr<absl::string_view> BytesOf(const InputTensor& input, const std::string* raw, const Datatype& datatype,
+                                          std::deque<std::string>& narrowed) {
+  if (raw != nullptr && input.has_contents())
+    return BadInput(input.name(), "has contents beside raw_input_contents; send one of the two");
+  absl::string_view bytes;
+  if (raw != nullptr) {
+    bytes = *raw;
+  } else {
+    KILN_ASSIGN_OR_RETURN(bytes, TypedBytes(input, datatype, narrowed));
+  }
+  uint64_t wanted = datatype.bytes;
+  for (const int64_t size : input.shape()) {
+    const auto factor = static_cast<uint64_t>(size);  // within the model's sizes
+    if (factor != 0 && wanted > std::numeric_limits<uint64_t>::max() / factor)
+      return BadInput(input.name(), "has more bytes than any memory");
+    wanted *= factor;
+  }
+  if (bytes.size() != wanted) {
+    return BadInput(input.name(), absl::StrCat("of shape ", ShapeText(input.shape()), " and ", datatype.name, " has ",
+                                               wanted, " bytes; ", bytes.size(), " came"));
+  }
+  return bytes;
+}
+
+absl::Status AddInputs(const ServedModel& model, const inference::ModelInferRequest& message, InferRun& run) {
+  const bool is_raw = message.raw_input_contents_size() > 0;
+  if (is_raw && message.raw_input_contents_size() != message.inputs_size()) {
+    return Bad("raw_input_contents", absl::StrCat("there are ", message.raw_input_contents_size(), " of them for ",
+                                                  message.inputs_size(), " inputs; send one for each, or none"));
+  }
+  Binding binding{std::vector<std::optional<int64_t>>(model.variables.size()),
+                  std::vector<const ServedModel::Input*>(model.variables.size())};
+  std::vector<bool> given(model.inputs.size());
+  for (int i = 0; i < message.inputs_size(); ++i) {
+    const InputTensor& sent = message.inputs(i);
+    const auto found = std::find_if(model.inputs.begin(), model.inputs.end(),
+                                    [&](const ServedModel::Input& each) { return each.name == sent.name(); });
+    if (found == model.inputs.end()) return BadInput(sent.name(), "is none of the model's");
+    const auto place = static_cast<size_t>(found - model.inputs.begin());
+    if (given[place]) return BadInput(sent.name(), "comes twice");
+    given[place] = true;
+    KILN_RETURN_IF_ERROR(NoParameters(sent, "inputs."));
+    if (sent.datatype() != found->datatype->name) {
+      return BadInput(sent.name(),
+                      absl::StrCat("is ", Shown(sent.datatype()), "; the model takes ", found->datatype->name));
+    }
+    KILN_RETURN_IF_ERROR(BindShape(model, *found, sent.shape(), binding));
+    KILN_ASSIGN_OR_RETURN(
+        const absl::string_view bytes,
+        BytesOf(sent, is_raw ? &message.raw_input_contents(i) : nullptr, *found->datatype, run.narrowed));
+    if (found->used)
+      run.request.arguments.push_back({found->slot, TensorView{found->datatype->dtype, sent.shape(), bytes}});
+  }
+  for (size_t i = 0; i < given.size(); ++i) {
+    if (!given[i]) return BadInput(model.inputs[i].name, "is missing");
+  }
+  // Each is a size of some input.
+  for (size_t i = 0; i < model.variables.size(); ++i) {
+    if (model.variables[i].used) run.request.arguments.push_back({model.variables[i].slot, *binding.values[i]});
+  }
+  return absl::OkStatus();
+}
+
+absl::Status AddOutputs(const ServedModel& model, const inference::ModelInferRequest& message, InferRun& run) {
+  for (const auto& wanted : message.outputs()) {
+    const auto found = std::find_if(model.outputs.begin(), model.outputs.end(),
+                                    [&](const ServedModel::Output& each) { return each.name == wanted.name(); });
+    if (found == model.outputs.end())
+      return Bad(wanted.name(), absl::StrCat("output ", Shown(wanted.name()), " is none of the model's"));
+    KILN_RETURN_IF_ERROR(NoParameters(wanted, "outputs."));
+    const auto place = static_cast<size_t>(found - model.outputs.begin());
+    if (std::find(run.outputs.begin(), run.outputs.end(), place) != run.outputs.end())
+      return Bad(wanted.name(), absl::StrCat("output ", Shown(wanted.name()), " is asked for twice"));
+    run.outputs.push_back(place);
+  }
+  for (size_t i = 0; message.outputs().empty() && i < model.outputs.size(); ++i) run.outputs.push_back(i);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status ToRun(const ServedModel& model, const inference::ModelInferRequest& message, InferRun& run) {
+  KILN_RETURN_IF_ERROR(NoParameters(message, ""));
+  KILN_RETURN_IF_ERROR(AddInputs(model, message, run));
+  KILN_RETURN_IF_ERROR(AddOutputs(model, message, run));
+  for (const ServedModel::Weight& weight : model.weights) run.request.arguments.push_back({weight.slot, weight.memory});
+  run.request.program = model.program;
+  run.request.results_inline = true;
+  return absl::OkStatus();
+}
+
+void FillInferResponse(const ServedModel& model, const inference::ModelInferRequest& message, const InferRun& run,
+                       ExecuteResult& result, inference::ModelInferResponse& answer) {
+  answer.set_model_name(model.name);
+  answer.set_model_version(absl::StrCat(model.version));
+  answer.set_id(message.id());
+  for (const size_t place : run.outputs) {
+    auto& output = *answer.add_outputs();
+    output.set_name(model.outputs[place].name);
+    output.set_datatype(std::string(model.outputs[place].datatype->name));
+    ResultValue& value = result.results[place];
+    output.mutable_shape()->Add(value.shape.begin(), value.shape.end());
+    answer.add_raw_output_contents(std::move(value.data));
+  }
+}
+
+}  // namespace kiln::server

@@ -1,0 +1,37 @@
+// A request of the open inference protocol as a run, and its results as the answer.
+#ifndef KILN_SERVER_MODELS_INFER_H_
+#define KILN_SERVER_MODELS_INFER_H_
+
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "inference/grpc_service.pb.h"
+#include "server/engine/executions/requests.h"
+#include "server/models/served_model.h"
+
+namespace kiln::server {
+
+// What a request becomes, and must live until its run has been answered.
+struct InferRun {
+  ExecuteRequest request;
+  // Of typed contents that are narrower than the field they came in.
+  std::deque<std::string> narrowed;
+  // Which of the model's outputs are wanted, in the order asked.
+  std::vector<size_t> outputs;
+};
+
+// Results by value; `caller` and what belongs to a call are for the caller to set. `model` and `message` live as long
+// as `run`: tensors are not copied. BAD_ARGUMENT whose field is the name of the input or output at fault, and
+// NOT_IMPLEMENTED for a parameter: see docs/serving.md.
+absl::Status ToRun(const ServedModel& model, const inference::ModelInferRequest& message, InferRun& run);
+
+// Takes the bytes of the results.
+void FillInferResponse(const ServedModel& model, const inference::ModelInferRequest& message, const InferRun& run,
+                       ExecuteResult& result, inference::ModelInferResponse& answer);
+
+}  // namespace kiln::server
+
+#endif  // KILN_SERVER_MODELS_INFER_H_

@@ -1,0 +1,158 @@
+#include "server/models/load.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/synchronization/notification.h"
+#include "base/error.h"
+#include "models/onnx/model.h"
+
+namespace kiln::server {
+namespace {
+
+absl::Status BadSizes(absl::string_view word) {
+  v1::ErrorDetail detail;
+  detail.set_code(v1::BAD_ARGUMENT);
+  detail.set_field("model_sizes");
+  return MakeError(detail,
+                   absl::StrCat("model_sizes: \"", absl::CHexEscape(word),
+                                "\" is not as in batch=1:64,tokens=128,*=1:256: each from 1 on, the least first"));
+}
+
+absl::Status NotServed(absl::string_view name, absl::string_view why) {
+  v1::ErrorDetail detail;
+  detail.set_code(v1::UNSUPPORTED_OP);
+  detail.set_field(std::string(name));
+  return MakeError(detail, absl::StrCat("\"", absl::CHexEscape(name), "\" ", why));
+}
+
+onnx::ImportOptions OptionsOf(const LoadSettings& settings) {
+  onnx::ImportOptions options;
+  for (const auto& [name, range] : settings.sizes.named) options.dimensions[name] = {range.least, range.greatest};
+  if (settings.sizes.others) options.any_dimension = {settings.sizes.others->least, settings.sizes.others->greatest};
+  const auto most = static_cast<int64_t>(std::min<uint64_t>(settings.max_bytes, INT64_MAX));
+  options.limits.file_bytes = std::min(options.limits.file_bytes, most);
+  options.limits.constant_bytes = std::min(options.limits.constant_bytes, most);
+  return options;
+}
+
+absl::StatusOr<ProgramStore::Program> Compile(const onnx::Model& model, const LoadSettings& settings, Engine& engine,
+                                              const SessionPtr& session, const Control& control) {
+  CompileRequest asked{&model.graph, settings.device, {}, session};
+  for (const onnx::Model::Constant& constant : model.constants) asked.options.constants.push_back(constant.slot);
+  std::sort(asked.options.constants.begin(), asked.options.constants.end());
+  absl::StatusOr<CompileResult> made;
+  absl::Notification done;
+  engine.Compile(asked, control, [&](absl::StatusOr<CompileResult> result) {
+    made = std::move(result);
+    done.Notify();
+  });
+  done.WaitForNotification();
+  KILN_RETURN_IF_ERROR(made.status());
+  return std::move(made->program);
+}
+
+// Of a variable, which an input's size of no number is one of.
+size_t PlaceOf(const client::SizeVariable& variable, ServedModel& served) {
+  size_t place = 0;
+  while (place < served.variables.size() && served.variables[place].slot != variable.slot) ++place;
+  if (place == served.variables.size())
+    served.variables.push_back({variable.slot, variable.name, variable.least, variable.greatest});
+  return place;
+}
+
+// What goes in and out, by the names that the protocol has for it.
+absl::Status Describe(const onnx::Model& model, ServedModel& served) {
+  for (const onnx::Model::Input& input : model.inputs) {
+    const Datatype* const datatype = DatatypeOf(input.dtype);
+    if (datatype == nullptr) return NotServed(input.name, "is an input of a type that the protocol has no name for");
+    ServedModel::Input& made = served.inputs.emplace_back(ServedModel::Input{input.name, input.slot, datatype, {}});
+    for (const client::Size& size : input.shape) {
+      if (const auto number = size.number()) {
+        made.shape.push_back({*number});
+        continue;
+      }
+      made.shape.push_back({0, PlaceOf(size.terms().begin()->first.front(), served)});
+    }
+  }
+  for (const onnx::Model::Output& output : model.outputs) {
+    if (output.index.has_value() || !output.result.has_value())
+      return NotServed(output.name, "is an output that is no tensor: a sequence, or an optional");
+    const Datatype* const datatype = DatatypeOf(output.dtype);
+    if (datatype == nullptr) return NotServed(output.name, "is an output of a type that the protocol has no name for");
+    ServedModel::Output& made = served.outputs.emplace_back(ServedModel::Output{output.name, datatype, {}});
+    for (const client::Size& size : output.shape) made.shape.push_back(size.number().value_or(-1));
+  }
+  return absl::OkStatus();
+}
+
+// Slots that the compiled program has: it has none for what does not matter.
+void MarkUsed(ServedModel& served) {
+  const v1::Signature& signature = served.program->signature();
+  const auto has = [](const auto& rows, uint32_t slot) {
+    return std::any_of(rows.begin(), rows.end(), [slot](const auto& row) { return row.slot() == slot; });
+  };
+  for (ServedModel::Input& input : served.inputs) input.used = has(signature.parameters(), input.slot);
+  for (ServedModel::Variable& variable : served.variables) variable.used = has(signature.variables(), variable.slot);
+}
+
+}  // namespace
+
+absl::StatusOr<ModelSizes> ParseModelSizes(absl::string_view text) {
+  ModelSizes sizes;
+  for (const absl::string_view word : absl::StrSplit(text, ',', absl::SkipEmpty())) {
+    const size_t equals = word.rfind('=');
+    if (equals == absl::string_view::npos || equals == 0) return BadSizes(word);
+    const std::vector<absl::string_view> ends = absl::StrSplit(word.substr(equals + 1), ':');
+    ModelSizes::Range range;
+    if (ends.size() > 2 || !absl::SimpleAtoi(ends.front(), &range.least) ||
+        !absl::SimpleAtoi(ends.back(), &range.greatest) || range.least < 1 || range.greatest < range.least) {
+      return BadSizes(word);
+    }
+    const absl::string_view name = word.substr(0, equals);
+    if (name == "*") {
+      sizes.others = range;
+    } else {
+      sizes.named[std::string(name)] = range;
+    }
+  }
+  return sizes;
+}
+
+absl::StatusOr<ServedModelPtr> LoadModel(const ModelFiles& files, const LoadSettings& settings, Engine& engine,
+                                         const SessionPtr& session, const Control& control,
+                                         SharedConstants& constants) {
+  if (files.bytes > settings.max_bytes) {
+    return TooLarge(
+        "model_limits.max_bytes", settings.max_bytes, files.bytes,
+        absl::StrCat("the version's files have ", files.bytes, " bytes; at most ", settings.max_bytes, " are taken"));
+  }
+  auto served = std::make_shared<ServedModel>();
+  served->name = files.name;
+  served->version = files.version;
+  KILN_ASSIGN_OR_RETURN(served->device, engine.FindDevice(settings.device));
+  KILN_ASSIGN_OR_RETURN(onnx::Model model, onnx::ImportFile(files.path, OptionsOf(settings)));
+  KILN_RETURN_IF_ERROR(control.Check());
+  KILN_RETURN_IF_ERROR(Describe(model, *served));
+  KILN_ASSIGN_OR_RETURN(served->program, Compile(model, settings, engine, session, control));
+  MarkUsed(*served);
+  for (onnx::Model::Constant& constant : model.constants) {
+    const auto& parameters = served->program->signature().parameters();
+    const bool used =
+        std::any_of(parameters.begin(), parameters.end(), [&](const auto& row) { return row.slot() == constant.slot; });
+    if (!used) continue;
+    KILN_RETURN_IF_ERROR(control.Check());
+    KILN_ASSIGN_OR_RETURN(BufferTable::Record memory, constants.Hold(*served->device, constant.value.dtype,
+                                                                     constant.value.shape, constant.value.bytes));
+    served->weights.push_back({constant.slot, std::move(memory)});
+    std::string().swap(constant.value.bytes);  // not both for longer than one tensor
+  }
+  return served;
+}
+
+}  // namespace kiln::server

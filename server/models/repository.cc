@@ -1,0 +1,284 @@
+#include "server/models/repository.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <set>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+#include "server/engine/memory/over_limit.h"
+
+namespace kiln::server {
+namespace {
+
+// Of Load() and Unload(), that wait.
+constexpr size_t kMostJobs = 64;
+
+std::string ReasonOf(const absl::Status& status) { return std::string(status.message()); }
+
+}  // namespace
+
+absl::Status UnknownModel(absl::string_view name, absl::string_view version) {
+  v1::ErrorDetail detail;
+  detail.set_code(v1::UNKNOWN_MODEL);
+  detail.set_field("model_name");
+  const std::string shown = absl::CHexEscape(name.substr(0, 200));
+  if (version.empty()) return MakeError(detail, absl::StrCat("there is no model \"", shown, "\" that is ready"));
+  return MakeError(detail, absl::StrCat("there is no version \"", absl::CHexEscape(version.substr(0, 40)),
+                                        "\" of model \"", shown, "\" that is ready"));
+}
+
+ModelRepository::ModelRepository(Options options, Engine* engine, std::shared_ptr<spdlog::logger> log)
+    : options_(std::move(options)),
+      engine_(engine),
+      log_(std::move(log)),
+      session_(engine->sessions().HomeOf(kOwner)),
+      constants_(session_->account()) {}
+
+ModelRepository::~ModelRepository() { Stop(); }
+
+void ModelRepository::Start() {
+  thread_ = std::thread([this] { Work(); });
+}
+
+void ModelRepository::Stop() {
+  stopping_.store(true);
+  bell_.Ring();
+  if (thread_.joinable()) thread_.join();
+  std::deque<Job> left;
+  {
+    absl::MutexLock lock(&mutex_);
+    stopped_ = true;
+    left.swap(jobs_);
+  }
+  for (Job& job : left) job.done(MakeError(v1::SHUTTING_DOWN, "the server stops"));
+  if (!ready_.HasBeenNotified()) ready_.Notify();
+}
+
+void ModelRepository::Work() {
+  Look();
+  if (stopping_.load()) return;
+  ready_.Notify();
+  while (!stopping_.load()) {
+    Job job;
+    {
+      absl::MutexLock lock(&mutex_);
+      if (!jobs_.empty()) {
+        job = std::move(jobs_.front());
+        jobs_.pop_front();
+      }
+    }
+    if (job.done) {
+      absl::Status status = Run(job);
+      job.done(std::move(status));
+      continue;
+    }
+    bell_.Wait(options_.period);
+    if (!stopping_.load()) Look();
+  }
+}
+
+void ModelRepository::Ask(Job job) {
+  absl::Status refused;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (stopped_) {
+      refused = MakeError(v1::SHUTTING_DOWN, "the server stops");
+    } else if (jobs_.size() >= kMostJobs) {
+      refused = OverLimit("waiting loads", kMostJobs, jobs_.size() + 1, "too many loads and unloads wait");
+    } else {
+      jobs_.push_back(std::move(job));
+    }
+  }
+  if (!refused.ok()) return job.done(std::move(refused));
+  bell_.Ring();
+}
+
+void ModelRepository::Load(std::string name, Done done) { Ask({std::move(name), true, std::move(done)}); }
+void ModelRepository::Unload(std::string name, Done done) { Ask({std::move(name), false, std::move(done)}); }
+
+absl::Status ModelRepository::Run(const Job& job) {
+  if (!IsModelName(job.name)) return UnknownModel(job.name, "");
+  {
+    absl::MutexLock lock(&mutex_);
+    const auto found = entries_.find(job.name);
+    if (found == entries_.end() && !job.load) return UnknownModel(job.name, "");
+    if (found != entries_.end()) {
+      found->second.unloaded = !job.load;
+      // What failed is tried again.
+      for (auto& [version, slot] : found->second.versions) {
+        if (!slot.reason.empty()) slot.tried.clear();
+      }
+    }
+  }
+  Look();
+  if (!job.load) return absl::OkStatus();
+  absl::MutexLock lock(&mutex_);
+  const auto found = entries_.find(job.name);
+  if (found == entries_.end()) return UnknownModel(job.name, "");
+  for (const auto& [version, slot] : found->second.versions) {
+    if (slot.reason.empty()) continue;
+    v1::ErrorDetail detail;
+    detail.set_code(v1::BAD_ARGUMENT);
+    detail.set_field("model_name");
+    return MakeError(detail, absl::StrCat("version ", version, " cannot be loaded: ", slot.reason));
+  }
+  return absl::OkStatus();
+}
+
+std::vector<ModelFiles> ModelRepository::Wanted(FolderLook& look) const {
+  std::vector<ModelFiles> wanted;
+  absl::MutexLock lock(&mutex_);
+  for (size_t i = 0; i < look.models.size(); ++i) {
+    const ModelFiles& files = look.models[i];
+    const bool greatest = i + 1 == look.models.size() || look.models[i + 1].name != files.name;
+    if (!options_.all_versions && !greatest) continue;
+    const auto entry = entries_.find(files.name);
+    if (entry != entries_.end() && entry->second.unloaded) continue;
+    if (wanted.size() < options_.max_models) {
+      wanted.push_back(files);
+    } else {
+      look.strays.push_back({absl::StrCat(files.name, "/", files.version),
+                             absl::StrCat("model_limits.max_models: ", options_.max_models, " others come before it")});
+    }
+  }
+  return wanted;
+}
+
+void ModelRepository::Look() {
+  absl::StatusOr<FolderLook> look = LookAtFolder(options_.folder);
+  if (!look.ok()) {
+    // A folder that is not there for a while, such as a network's, takes no model from service.
+    if (folder_reason_ != look.status().message())
+      log_->warn("event=models_unreadable reason=\"{}\"", absl::CEscape(look.status().message()));
+    folder_reason_ = ReasonOf(look.status());
+    return;
+  }
+  folder_reason_.clear();
+  const std::vector<ModelFiles> wanted = Wanted(*look);
+  for (const ModelFiles& files : wanted) {
+    if (stopping_.load()) return;
+    LoadOne(files);
+  }
+  UnloadGone(*look, wanted);
+  constants_.Tidy();
+  absl::MutexLock lock(&mutex_);
+  for (const StrayFiles& stray : look->strays) {
+    const bool known = std::any_of(strays_.begin(), strays_.end(),
+                                   [&](const StrayFiles& before) { return before.name == stray.name; });
+    if (!known) log_->warn("event=model_stray name=\"{}\" reason=\"{}\"", stray.name, absl::CEscape(stray.reason));
+  }
+  strays_ = std::move(look->strays);
+}
+
+void ModelRepository::LoadOne(const ModelFiles& files) {
+  {
+    absl::MutexLock lock(&mutex_);
+    Slot& slot = entries_[files.name].versions[files.version];
+    if (slot.tried == files.identity) return;
+    slot.loading = true;
+  }
+  const absl::Time begin = SteadyNow();
+  Control control;
+  control.cancelled = &stopping_;
+  control.deadline = begin + options_.max_time;
+  control.account = session_->account();
+  control.flow = FlowOf(*session_);
+  absl::StatusOr<ServedModelPtr> model = LoadModel(files, options_.load, *engine_, session_, control, constants_);
+  const bool loaded = model.ok();
+  const std::string reason = loaded ? "" : ReasonOf(model.status());
+  if (loaded) {
+    log_->info("event=model_loaded name={} version={} device={} bytes={} micros={}", files.name, files.version,
+               std::string((*model)->device->name()), files.bytes, absl::ToInt64Microseconds(SteadyNow() - begin));
+  } else if (!stopping_.load()) {
+    log_->warn("event=model_failed name={} version={} reason=\"{}\"", files.name, files.version, absl::CEscape(reason));
+  }
+  ServedModelPtr before;  // goes without the lock
+  absl::MutexLock lock(&mutex_);
+  Slot& slot = entries_[files.name].versions[files.version];
+  slot.loading = false;
+  slot.tried = files.identity;
+  slot.reason = reason;
+  if (!loaded) return;
+  before = std::exchange(slot.model, *std::move(model));
+}
+
+// A version that is there, and is not wanted for a greater one, serves until that is loaded.
+void ModelRepository::UnloadGone(const FolderLook& look, const std::vector<ModelFiles>& wanted) {
+  std::set<std::pair<std::string, uint64_t>> there, kept;
+  for (const ModelFiles& files : look.models) there.emplace(files.name, files.version);
+  for (const ModelFiles& files : wanted) kept.emplace(files.name, files.version);
+  std::vector<ServedModelPtr> gone;  // go without the lock
+  absl::MutexLock lock(&mutex_);
+  for (auto entry = entries_.begin(); entry != entries_.end();) {
+    auto& [name, known] = *entry;
+    bool newest_serves = false, any_there = false;
+    for (const auto& [version, slot] : known.versions)
+      newest_serves |= slot.model != nullptr && kept.contains({name, version});
+    const auto from = there.lower_bound({name, 0});
+    any_there = from != there.end() && from->first == name;
+    for (auto version = known.versions.begin(); version != known.versions.end();) {
+      const std::pair<std::string, uint64_t> id(name, version->first);
+      Slot& slot = version->second;
+      const bool stays =
+          kept.contains(id) || (there.contains(id) && !known.unloaded && !newest_serves && slot.model != nullptr);
+      if (stays) {
+        ++version;
+        continue;
+      }
+      if (slot.model != nullptr) {
+        log_->info("event=model_unloaded name={} version={}", name, version->first);
+        gone.push_back(std::move(slot.model));
+      }
+      version = known.versions.erase(version);
+    }
+    entry = known.versions.empty() && !(known.unloaded && any_there) ? entries_.erase(entry) : std::next(entry);
+  }
+}
+
+absl::StatusOr<ServedModelPtr> ModelRepository::Find(absl::string_view name, absl::string_view version) const {
+  absl::ReaderMutexLock lock(&mutex_);
+  const auto entry = entries_.find(name);
+  if (entry == entries_.end()) return UnknownModel(name, version);
+  const std::map<uint64_t, Slot>& versions = entry->second.versions;
+  if (version.empty()) {
+    const auto newest =
+        std::find_if(versions.rbegin(), versions.rend(), [](const auto& each) { return each.second.model != nullptr; });
+    if (newest != versions.rend()) return newest->second.model;
+  } else if (const auto found = versions.find(ModelVersion(version)); found != versions.end()) {
+    if (found->second.model != nullptr) return found->second.model;
+  }
+  return UnknownModel(name, version);
+}
+
+std::vector<ServedModelPtr> ModelRepository::Loaded(absl::string_view name) const {
+  std::vector<ServedModelPtr> models;
+  absl::ReaderMutexLock lock(&mutex_);
+  for (const auto& [each, entry] : entries_) {
+    if (!name.empty() && each != name) continue;
+    for (const auto& [version, slot] : entry.versions) {
+      if (slot.model != nullptr) models.push_back(slot.model);
+    }
+  }
+  return models;
+}
+
+std::vector<ModelRepository::Row> ModelRepository::Index() const {
+  std::vector<Row> rows;
+  absl::ReaderMutexLock lock(&mutex_);
+  for (const auto& [name, entry] : entries_) {
+    if (entry.unloaded) rows.push_back({name, "", Row::State::kUnavailable, "unloaded by an operator"});
+    for (const auto& [version, slot] : entry.versions) {
+      const Row::State state = slot.model != nullptr ? Row::State::kReady
+                               : slot.loading        ? Row::State::kLoading
+                                                     : Row::State::kUnavailable;
+      rows.push_back({name, absl::StrCat(version), state, slot.reason});
+    }
+  }
+  for (const StrayFiles& stray : strays_) rows.push_back({stray.name, "", Row::State::kUnavailable, stray.reason});
+  return rows;
+}
+
+}  // namespace kiln::server
