@@ -314,6 +314,11 @@ absl::Status CheckConfig(const v1::ServerConfig& config) {
   if (const absl::Status known = compiler::CheckDisabled(DisabledPasses(config)); !known.ok()) {
     return BadSetting("disable_pass", known.message());
   }
+  if (config.model_versions() != "latest" && config.model_versions() != "all") {
+    return BadSetting("model_versions", absl::StrCat("\\"
+                                                     ", config.model_versions(), "\\" is not latest or all"));
+  }
+  if (config.model_limits().max_seconds() == 0) return BadSetting("model_limits.max_seconds", "none");
   if (config.cpu_threads() > 4096) return BadSetting("cpu_threads", "more than 4096");
   if (config.compile_threads() > 256) return BadSetting("compile_threads", "more than 256");
   const v1::ServerConfig::SessionLimits& sessions = config.session_limits();

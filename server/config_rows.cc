@@ -107,6 +107,17 @@ const std::vector<ConfigRow>& ConfigRows() {
       {"access_log", "", "file of a line of JSON for each call, with where its time went; empty: none"},
       {"slow_log", "", "the same file for slow calls alone; empty: none. `kiln top` shows the last in any case"},
       {"slow_request_ms", "1000", "a unary call that takes so long is slow; 0: none is"},
+      {"models", "",
+       "folder of ONNX models, NAME/VERSION/model.onnx, to serve by the open inference protocol (docs/serving.md); "
+       "looked at again every two seconds; empty: none"},
+      {"models_device", "", "device on which they run; empty: the first"},
+      {"model_versions", "latest", "latest, the greatest version of each, or all"},
+      {"model_sizes", "*=1:256",
+       "sizes of the models' named dimensions, as batch=1:64,tokens=128,*=1:256: the least and the greatest, or a "
+       "number; * is each other name, without which it is refused"},
+      {"model_limits.max_models", "256", "most versions that are loaded"},
+      {"model_limits.max_bytes", "4294967296", "most bytes of a version's files"},
+      {"model_limits.max_seconds", "300", "longest load of a version"},
       {"dump", "", "folder into which every compilation writes its stages, by graph hash"},
   };
   return *rows;

@@ -25,6 +25,9 @@
 #include "server/files/loader.h"
 #include "server/identity/identity.h"
 #include "server/logs/logs.h"
+#include "server/models/folder.h"
+#include "server/models/load.h"
+#include "server/models/repository.h"
 #include "server/otlp/exporter.h"
 #include "server/port/port.h"
 #include "server/port/sockets.h"
@@ -90,6 +93,22 @@ ServerState::Options StateOptions(const v1::ServerConfig& config, const Logs& lo
           .access_lost = [&logs] { return logs.access_lost(); }};
 }
 
+absl::StatusOr<std::unique_ptr<ModelRepository>> OpenModels(const v1::ServerConfig& config, Engine& engine,
+                                                            std::shared_ptr<spdlog::logger> log) {
+  ModelRepository::Options options;
+  options.folder = config.models();
+  options.load.device = config.models_device();
+  KILN_ASSIGN_OR_RETURN(options.load.sizes, ParseModelSizes(config.model_sizes()));
+  options.load.max_bytes = config.model_limits().max_bytes();
+  options.all_versions = config.model_versions() == "all";
+  options.max_models = config.model_limits().max_models();
+  options.max_time = absl::Seconds(config.model_limits().max_seconds());
+  // Both are mistakes of whoever starts the server, who is told now.
+  KILN_RETURN_IF_ERROR(engine.FindDevice(options.load.device).status());
+  KILN_RETURN_IF_ERROR(LookAtFolder(options.folder).status());
+  return std::make_unique<ModelRepository>(std::move(options), &engine, std::move(log));
+}
+
 // How long a client may take to take what it was answered last.
 constexpr absl::Duration kFarewell = absl::Seconds(1);
 
@@ -109,19 +128,20 @@ void LingerUntilQuiet(const Gate& gate) {
 
 RpcServer::RpcServer(const v1::ServerConfig& config, std::unique_ptr<Engine> engine,
                      std::unique_ptr<SharedMemoryListener> shared_memory, std::unique_ptr<DataFolder> data_folder,
-                     std::unique_ptr<Logs> logs, std::unique_ptr<Identity> identity,
-                     std::shared_ptr<spdlog::logger> log)
+                     std::unique_ptr<ModelRepository> models, std::unique_ptr<Logs> logs,
+                     std::unique_ptr<Identity> identity, std::shared_ptr<spdlog::logger> log)
     : log_(std::move(log)),
       engine_(std::move(engine)),
       logs_(std::move(logs)),
       identity_(std::move(identity)),
       shared_memory_(std::move(shared_memory)),
       loader_(data_folder == nullptr ? nullptr : std::make_unique<Loader>(std::move(data_folder), &engine_->buffers())),
+      models_(std::move(models)),
       state_(std::make_unique<ServerState>(StateOptions(config, *logs_), engine_.get())),
       requests_(std::max(std::thread::hardware_concurrency(), 1u)) {
   watch_ = std::make_unique<DeviceWatch>(*engine_, gate_);
   services_ = MakeServices({*engine_, gate_, requests_, *log_, shared_memory_.get(), loader_.get(), watch_.get(),
-                            identity_.get(), state_.get(), logs_.get()});
+                            identity_.get(), state_.get(), logs_.get(), models_.get()});
 }
 
 absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(const v1::ServerConfig& config,
@@ -135,6 +155,16 @@ absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(const v1::ServerConf
   std::unique_ptr<DataFolder> data_folder;
   if (!config.data_folder().empty()) {
     KILN_ASSIGN_OR_RETURN(data_folder, DataFolder::Open(config.data_folder()));
+  }
+  std::unique_ptr<ModelRepository> models;
+  if (!config.models().empty()) {
+    KILN_ASSIGN_OR_RETURN(models, OpenModels(config, *engine, log));
+    // The server is ready when they are.
+    prepare = [models = models.get(), also = std::move(prepare)](Engine& all, const std::atomic<bool>& stop) {
+      models->Start();
+      if (also != nullptr) also(all, stop);
+      models->WaitUntilReady();
+    };
   }
   KILN_ASSIGN_OR_RETURN(Logs opened, Logs::Open(config));
   auto logs = std::make_unique<Logs>(std::move(opened));
@@ -151,8 +181,8 @@ absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(const v1::ServerConf
   KILN_ASSIGN_OR_RETURN(std::unique_ptr<PortTls> tls, PortTls::Open(config, log));
   const std::shared_ptr<grpc::ServerCredentials> credentials = tls->credentials();
   std::unique_ptr<RpcServer> self(new RpcServer(config, std::move(engine), std::move(shared_memory),
-                                                std::move(data_folder), std::move(logs), std::move(identity),
-                                                std::move(log)));
+                                                std::move(data_folder), std::move(models), std::move(logs),
+                                                std::move(identity), std::move(log)));
   self->tls_ = std::move(tls);
   KILN_RETURN_IF_ERROR(self->StartExport(config));
   grpc::EnableDefaultHealthCheckService(true);
@@ -220,7 +250,10 @@ absl::Status RpcServer::StartExport(const v1::ServerConfig& config) {
                         OtlpSettingsOf(config, absl::StrCat(compiler::kCompilerVersion, "+", BuildId()), environment));
   if (settings.url.empty()) return absl::OkStatus();
   SpanNames names;
-  names.rpc = [](uint16_t method) { return SpanNames::Rpc{RpcRows()[method].service, RpcRows()[method].name}; };
+  names.rpc = [](uint16_t method) {
+    const RpcRow& row = RpcRows()[method];
+    return SpanNames::Rpc{row.package, row.service, row.name};
+  };
   names.command = CommandName;
   names.tenant = [&accounts = engine_->accounts()](uint32_t owner) { return OwnerName(accounts, owner); };
   const auto backlog = std::make_shared<Backlog>(&engine_->metrics());
@@ -267,6 +300,7 @@ bool RpcServer::Drain(absl::Duration timeout) {
   const absl::Time deadline = absl::Now() + timeout;
   server_->GetHealthCheckService()->Shutdown();
   stop_preparing_.store(true);
+  if (models_ != nullptr) models_->Stop();
   if (preparing_.joinable()) preparing_.join();
   gate_.Close();
   const bool finished = gate_.WaitEmpty(deadline);

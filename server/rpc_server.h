@@ -27,6 +27,7 @@ class DeviceWatch;
 class Engine;
 class Identity;
 class Loader;
+class ModelRepository;
 class OtlpExporter;
 class Port;
 class PortTls;
@@ -74,7 +75,8 @@ class RpcServer {
  private:
   RpcServer(const v1::ServerConfig& config, std::unique_ptr<Engine> engine,
             std::unique_ptr<SharedMemoryListener> shared_memory, std::unique_ptr<DataFolder> data_folder,
-            std::unique_ptr<Logs> logs, std::unique_ptr<Identity> identity, std::shared_ptr<spdlog::logger> log);
+            std::unique_ptr<ModelRepository> models, std::unique_ptr<Logs> logs, std::unique_ptr<Identity> identity,
+            std::shared_ptr<spdlog::logger> log);
 
   // Has what is sampled exported, if the settings name a collector.
   absl::Status StartExport(const v1::ServerConfig& config);
@@ -87,6 +89,7 @@ class RpcServer {
   const std::unique_ptr<Identity> identity_;                   // null without tenants
   const std::unique_ptr<SharedMemoryListener> shared_memory_;  // null where it is off
   const std::unique_ptr<Loader> loader_;                       // null without a data folder
+  const std::unique_ptr<ModelRepository> models_;              // null without a folder of models
   std::unique_ptr<PortTls> tls_;
   const std::unique_ptr<ServerState> state_;
   Gate gate_;

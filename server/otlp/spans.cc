@@ -99,7 +99,7 @@ class Writer {
       link.set_span_id(BytesOf(trace.parent));
     }
     const SpanNames::Rpc rpc = names_.rpc(call_.method);
-    const std::string service = absl::StrCat("kiln.v1.", rpc.service);
+    const std::string service = absl::StrCat(rpc.package, ".", rpc.service);
     const absl::string_view command = call_.command == 0 ? "" : names_.command(call_.command);
     span.set_name(absl::StrCat(service, "/", rpc.name, command.empty() ? "" : " ", command));
     span.set_kind(call_.command == 0 ? Span::SPAN_KIND_SERVER : Span::SPAN_KIND_INTERNAL);

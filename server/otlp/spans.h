@@ -20,7 +20,7 @@ namespace kiln::server {
 // What records have as numbers.
 struct SpanNames {
   struct Rpc {
-    absl::string_view service, name;  // "KernelService", "Execute"
+    absl::string_view package, service, name;  // "kiln.v1", "KernelService", "Execute"
   };
   std::function<Rpc(uint16_t method)> rpc;
   std::function<absl::string_view(uint8_t command)> command;

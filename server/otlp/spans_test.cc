@@ -15,7 +15,8 @@ using Span = v1::OtlpTraces::Span;
 SpanNames Names() {
   SpanNames names;
   names.rpc = [](uint16_t method) {
-    return method == 1 ? SpanNames::Rpc{"KernelService", "Submit"} : SpanNames::Rpc{"KernelService", "Execute"};
+    return method == 1 ? SpanNames::Rpc{"kiln.v1", "KernelService", "Submit"}
+                       : SpanNames::Rpc{"kiln.v1", "KernelService", "Execute"};
   };
   names.command = [](uint8_t command) { return command == 9 ? "execute" : "?"; };
   names.tenant = [](uint32_t owner) { return owner == 3 ? "alice" : ""; };

@@ -14,6 +14,7 @@ namespace kiln::server {
 
 class DeviceWatch;
 class Identity;
+class ModelRepository;
 class ServerState;
 struct Logs;
 
@@ -29,6 +30,7 @@ struct ServiceEnv {
   Identity* identity;  // null where whoever reaches the port may do all
   ServerState* state;
   Logs* logs;
+  ModelRepository* models;  // null where there is no folder of models
 };
 
 }  // namespace kiln::server

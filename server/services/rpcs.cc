@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "inference/grpc_service.grpc.pb.h"
 #include "kiln/v1/buffer_service.grpc.pb.h"
 #include "kiln/v1/collective_service.grpc.pb.h"
 #include "kiln/v1/debug_service.grpc.pb.h"
@@ -10,12 +11,17 @@
 #include "kiln/v1/session_service.grpc.pb.h"
 #include "server/messages/not_implemented.h"
 
+namespace kiln::v1 {
+using ::inference::GRPCInferenceService;  // by the name that its rows have
+}  // namespace kiln::v1
+
 namespace kiln::server {
 namespace {
 
 // Whether an RPC of this kind is served.
 constexpr bool kServed_UNARY = true, kServed_UPLOAD = true, kServed_DOWNLOAD = true, kServed_STREAM = true;
-[[maybe_unused]] constexpr bool kServed_NO_UNARY = false, kServed_NO_UPLOAD = false, kServed_NO_DOWNLOAD = false;
+[[maybe_unused]] constexpr bool kServed_NO_UNARY = false, kServed_NO_UPLOAD = false, kServed_NO_DOWNLOAD = false,
+                                kServed_NO_STREAM = false;
 
 // By row: how metrics tell one from another.
 #define KILN_METHOD(Service, Rpc, Messages, Kind, right) kMethod_##Service##_##Rpc,
@@ -25,10 +31,16 @@ static_assert(kMethods <= LabelOf<Method>::kMost, "labels.h has room for fewer R
 
 // Whether a call takes as long as the server does, not as its client.
 constexpr bool kUnary_UNARY = true, kUnary_UPLOAD = false, kUnary_DOWNLOAD = false, kUnary_STREAM = false;
-[[maybe_unused]] constexpr bool kUnary_NO_UNARY = true, kUnary_NO_UPLOAD = false, kUnary_NO_DOWNLOAD = false;
+[[maybe_unused]] constexpr bool kUnary_NO_UNARY = true, kUnary_NO_UPLOAD = false, kUnary_NO_DOWNLOAD = false,
+                                kUnary_NO_STREAM = false;
 
-#define KILN_ROW(Service, Rpc, Messages, Kind, right) {#Service, #Rpc, Right::right, kServed_##Kind, kUnary_##Kind},
-constexpr RpcRow kRows[] = {KILN_RPCS(KILN_ROW)};
+#define KILN_ROW(package, Service, Rpc, Kind, right) \
+  {package, #Service, #Rpc, Right::right, kServed_##Kind, kUnary_##Kind},
+#define KILN_OWN_ROW(Service, Rpc, Messages, Kind, right) KILN_ROW("kiln.v1", Service, Rpc, Kind, right)
+#define KILN_INFERENCE_ROW(Service, Rpc, Messages, Kind, right) KILN_ROW("inference", Service, Rpc, Kind, right)
+constexpr RpcRow kRows[] = {KILN_OWN_RPCS(KILN_OWN_ROW) KILN_INFERENCE_RPCS(KILN_INFERENCE_ROW)};
+#undef KILN_INFERENCE_ROW
+#undef KILN_OWN_ROW
 #undef KILN_ROW
 
 // A call of any kind that ends as it begins.
@@ -113,6 +125,10 @@ using Same = Service;
   DownloadReactor* Rpc(grpc::CallbackServerContext* context, const grpc::ByteBuffer*) override { \
     return Unserved<DownloadReactor>(KILN_ARRIVAL(Service, Rpc), right, #Service "." #Rpc);      \
   }
+#define KILN_SERVE_NO_STREAM(Service, Rpc, right)                                         \
+  StreamReactor* Rpc(grpc::CallbackServerContext* context) override {                     \
+    return Unserved<StreamReactor>(KILN_ARRIVAL(Service, Rpc), right, #Service "." #Rpc); \
+  }
 #define KILN_SERVE(Service, Rpc, Messages, Kind, right) KILN_SERVE_##Kind(Service, Rpc, Right::right)
 #define KILN_RAW(Name, Rpc, Messages, Kind, right) v1::Name::WithRawCallbackMethod_##Rpc,
 
@@ -130,6 +146,7 @@ KILN_SERVICE(DeviceService, KILN_DEVICE_RPCS)
 KILN_SERVICE(DebugService, KILN_DEBUG_RPCS)
 KILN_SERVICE(SessionService, KILN_SESSION_RPCS)
 KILN_SERVICE(CollectiveService, KILN_COLLECTIVE_RPCS)
+KILN_SERVICE(GRPCInferenceService, KILN_INFERENCE_RPCS)
 
 }  // namespace
 
@@ -150,6 +167,7 @@ std::vector<std::unique_ptr<grpc::Service>> MakeServices(const ServiceEnv& env) 
   services.push_back(std::make_unique<DebugServiceImpl>(env));
   services.push_back(std::make_unique<SessionServiceImpl>(env));
   services.push_back(std::make_unique<CollectiveServiceImpl>(env));
+  services.push_back(std::make_unique<GRPCInferenceServiceImpl>(env));
   return services;
 }
 

@@ -1,6 +1,7 @@
-// Every RPC of the server: one row each, and from the rows the services that gRPC sees.
+// Every RPC of the server: one row each, and from the rows the services that gRPC sees. The package of a service
+// stands before its rows.
 //
-// A row is a service, an RPC, what its messages are called (v1::<Messages>Request and
+// A row is a service, an RPC, what its messages are called (<Messages>Request and
 // Response), the kind of call, and the right that its caller needs
 // (server/identity/tenant.h). Its
 // function is rpc::<Service>::<RPC>, which is called once the call has been admitted. An RPC
@@ -75,26 +76,67 @@
   ROW(CollectiveService, ReduceScatter, Collective, UNARY, kExecute) \
   ROW(CollectiveService, AllReduce, Collective, UNARY, kExecute)
 
-#define KILN_RPCS(ROW)   \
-  KILN_KERNEL_RPCS(ROW)  \
-  KILN_BUFFER_RPCS(ROW)  \
-  KILN_DEVICE_RPCS(ROW)  \
-  KILN_DEBUG_RPCS(ROW)   \
-  KILN_SESSION_RPCS(ROW) \
+// Those of package kiln.v1.
+#define KILN_OWN_RPCS(ROW) \
+  KILN_KERNEL_RPCS(ROW)    \
+  KILN_BUFFER_RPCS(ROW)    \
+  KILN_DEVICE_RPCS(ROW)    \
+  KILN_DEBUG_RPCS(ROW)     \
+  KILN_SESSION_RPCS(ROW)   \
   KILN_COLLECTIVE_RPCS(ROW)
 
+// Package inference, which is not ours: the open inference protocol.
+#define KILN_INFERENCE_RPCS(ROW)                                                                            \
+  ROW(GRPCInferenceService, ServerLive, ServerLive, UNARY, kExecute)                                        \
+  ROW(GRPCInferenceService, ServerReady, ServerReady, UNARY, kExecute)                                      \
+  ROW(GRPCInferenceService, ModelReady, ModelReady, UNARY, kExecute)                                        \
+  ROW(GRPCInferenceService, ServerMetadata, ServerMetadata, UNARY, kExecute)                                \
+  ROW(GRPCInferenceService, ModelMetadata, ModelMetadata, UNARY, kExecute)                                  \
+  ROW(GRPCInferenceService, ModelInfer, ModelInfer, UNARY, kExecute)                                        \
+  ROW(GRPCInferenceService, ModelStreamInfer, ModelStreamInfer, NO_STREAM, kExecute)                        \
+  ROW(GRPCInferenceService, ModelConfig, ModelConfig, UNARY, kExecute)                                      \
+  ROW(GRPCInferenceService, ModelStatistics, ModelStatistics, UNARY, kExecute)                              \
+  ROW(GRPCInferenceService, RepositoryIndex, RepositoryIndex, UNARY, kAdmin)                                \
+  ROW(GRPCInferenceService, RepositoryModelLoad, RepositoryModelLoad, UNARY, kAdmin)                        \
+  ROW(GRPCInferenceService, RepositoryModelUnload, RepositoryModelUnload, UNARY, kAdmin)                    \
+  ROW(GRPCInferenceService, SystemSharedMemoryStatus, SystemSharedMemoryStatus, NO_UNARY, kExecute)         \
+  ROW(GRPCInferenceService, SystemSharedMemoryRegister, SystemSharedMemoryRegister, NO_UNARY, kExecute)     \
+  ROW(GRPCInferenceService, SystemSharedMemoryUnregister, SystemSharedMemoryUnregister, NO_UNARY, kExecute) \
+  ROW(GRPCInferenceService, CudaSharedMemoryStatus, CudaSharedMemoryStatus, NO_UNARY, kExecute)             \
+  ROW(GRPCInferenceService, CudaSharedMemoryRegister, CudaSharedMemoryRegister, NO_UNARY, kExecute)         \
+  ROW(GRPCInferenceService, CudaSharedMemoryUnregister, CudaSharedMemoryUnregister, NO_UNARY, kExecute)     \
+  ROW(GRPCInferenceService, TraceSetting, TraceSetting, NO_UNARY, kAdmin)                                   \
+  ROW(GRPCInferenceService, LogSettings, LogSettings, NO_UNARY, kAdmin)
+
+#define KILN_RPCS(ROW) \
+  KILN_OWN_RPCS(ROW)   \
+  KILN_INFERENCE_RPCS(ROW)
+
 // The messages by name: a row's function includes the header that protoc made of its own.
-namespace kiln::v1 {
 #define KILN_DECLARE_MESSAGES(Service, Rpc, Messages, Kind, right) \
   class Messages##Request;                                         \
   class Messages##Response;
-KILN_RPCS(KILN_DECLARE_MESSAGES)
+namespace kiln::v1 {
+KILN_OWN_RPCS(KILN_DECLARE_MESSAGES)
+}  // namespace kiln::v1
+namespace inference {
+KILN_INFERENCE_RPCS(KILN_DECLARE_MESSAGES)
+}  // namespace inference
 #undef KILN_DECLARE_MESSAGES
+
+// So that a row need not say whose messages are meant.
+namespace kiln::v1 {
+#define KILN_USE_MESSAGES(Service, Rpc, Messages, Kind, right) \
+  using ::inference::Messages##Request;                        \
+  using ::inference::Messages##Response;
+KILN_INFERENCE_RPCS(KILN_USE_MESSAGES)
+#undef KILN_USE_MESSAGES
 }  // namespace kiln::v1
 
 namespace kiln::server {
 
 struct RpcRow {
+  absl::string_view package;  // "kiln.v1"
   absl::string_view service;  // "KernelService"
   absl::string_view name;     // "Compile"
   Right right;
@@ -124,6 +166,7 @@ using StreamReactor = grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer
 #define KILN_RPC_FUNCTION_NO_UNARY(Rpc, Messages)
 #define KILN_RPC_FUNCTION_NO_UPLOAD(Rpc, Messages)
 #define KILN_RPC_FUNCTION_NO_DOWNLOAD(Rpc, Messages)
+#define KILN_RPC_FUNCTION_NO_STREAM(Rpc, Messages)
 #define KILN_RPC_FUNCTION(Service, Rpc, Messages, Kind, right) KILN_RPC_FUNCTION_##Kind(Rpc, Messages)
 
 namespace rpc {
@@ -145,6 +188,9 @@ struct SessionService {
 };
 struct CollectiveService {
   KILN_COLLECTIVE_RPCS(KILN_RPC_FUNCTION)
+};
+struct GRPCInferenceService {
+  KILN_INFERENCE_RPCS(KILN_RPC_FUNCTION)
 };
 
 }  // namespace rpc

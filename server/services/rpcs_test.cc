@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "google/protobuf/descriptor.h"
 #include "gtest/gtest.h"
+#include "inference/grpc_service.pb.h"
 #include "kiln/v1/buffer_service.pb.h"
 #include "kiln/v1/collective_service.pb.h"
 #include "kiln/v1/debug_service.pb.h"
@@ -19,17 +20,18 @@
 namespace kiln::server {
 namespace {
 
-// All "KernelService.Compile" that the linked files of kiln.v1 declare.
+// All "kiln.v1.KernelService.Compile" that the linked files declare.
 std::set<std::string> DeclaredRpcs() {
   std::set<std::string> rpcs;
   for (const auto* file : {v1::CompileRequest::descriptor()->file(), v1::AllocateRequest::descriptor()->file(),
                            v1::ListDevicesRequest::descriptor()->file(), v1::ExplainRequest::descriptor()->file(),
-                           v1::OpenSessionRequest::descriptor()->file(), v1::CollectiveRequest::descriptor()->file()}) {
+                           v1::OpenSessionRequest::descriptor()->file(), v1::CollectiveRequest::descriptor()->file(),
+                           inference::ModelInferRequest::descriptor()->file()}) {
     EXPECT_GT(file->service_count(), 0) << file->name();
     for (int s = 0; s < file->service_count(); ++s) {
       const auto* service = file->service(s);
       for (int m = 0; m < service->method_count(); ++m) {
-        rpcs.insert(absl::StrCat(service->name(), ".", service->method(m)->name()));
+        rpcs.insert(service->method(m)->full_name());
       }
     }
   }
@@ -39,7 +41,8 @@ std::set<std::string> DeclaredRpcs() {
 TEST(Rpcs, AreThoseOfTheProtocol) {
   std::set<std::string> rows;
   for (const RpcRow& row : RpcRows()) {
-    EXPECT_TRUE(rows.insert(absl::StrCat(row.service, ".", row.name)).second) << row.service << "." << row.name;
+    EXPECT_TRUE(rows.insert(absl::StrCat(row.package, ".", row.service, ".", row.name)).second)
+        << row.service << "." << row.name;
   }
   EXPECT_EQ(rows, DeclaredRpcs());
 }
@@ -51,8 +54,13 @@ TEST(Rpcs, NeedTheRightsThatTheirNamesSuggest) {
   EXPECT_EQ(rights.at("DebugService.Explain"), Right::kDebug);
   EXPECT_EQ(rights.at("DebugService.Import"), Right::kAdmin);
   EXPECT_EQ(rights.at("SessionService.Usage"), Right::kKnown);
+  EXPECT_EQ(rights.at("GRPCInferenceService.ModelInfer"), Right::kExecute);
+  EXPECT_EQ(rights.at("GRPCInferenceService.RepositoryIndex"), Right::kAdmin);
   for (const auto& [rpc, right] : rights) {
-    if (rpc != "SessionService.Usage") {
+    if (rpc.substr(0, 21) == "GRPCInferenceService.") {
+      const bool is_operators = rpc.find("Repository") != std::string::npos || rpc.find("Setting") != std::string::npos;
+      EXPECT_EQ(right, is_operators ? Right::kAdmin : Right::kExecute) << rpc;
+    } else if (rpc != "SessionService.Usage") {
       EXPECT_EQ(right == Right::kExecute, rpc.substr(0, 12) != "DebugService") << rpc;
     }
     EXPECT_FALSE(RightName(right).empty()) << rpc;

@@ -49,7 +49,7 @@ class IdentityTest : public ServerTest {
   }
 
   static std::string MethodOf(const server::RpcRow& row) {
-    return absl::StrCat("/kiln.v1.", row.service, "/", row.name);
+    return absl::StrCat("/", row.package, ".", row.service, "/", row.name);
   }
 
   const std::string path_ = absl::StrCat(testing::TempDir(), "/", "tenants.txtpb");

@@ -19,7 +19,7 @@ MAY_SEE = {
     "base": {"proto"},
     "compiler": {"base", "proto"},
     "runtime": {"base", "proto"},
-    "server": {"base", "proto", "compiler", "runtime"},
+    "server": {"base", "proto", "compiler", "runtime", "models"},
     "client": {"base", "proto"},
     "models": {"base", "proto", "client"},
 }

@@ -1,0 +1,106 @@
+#include "server/models/folder.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+namespace kiln::server {
+namespace {
+
+class FolderTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    path_ = ::testing::TempDir() + "/models-XXXXXX";
+    ASSERT_NE(mkdtemp(path_.data()), nullptr);
+  }
+
+  void Make(const std::string& folder) {
+    for (size_t slash = folder.find('/'); slash != std::string::npos; slash = folder.find('/', slash + 1))
+      mkdir((path_ + "/" + folder.substr(0, slash)).c_str(), 0700);
+    mkdir((path_ + "/" + folder).c_str(), 0700);
+  }
+  void Write(const std::string& file, const std::string& bytes) {
+    Make(file.substr(0, file.rfind('/')));
+    std::ofstream(path_ + "/" + file, std::ios::binary) << bytes;
+  }
+
+  FolderLook At() {
+    auto look = LookAtFolder(path_);
+    EXPECT_TRUE(look.ok()) << look.status();
+    return look.ok() ? *std::move(look) : FolderLook();
+  }
+  std::vector<std::string> Strays() {
+    std::vector<std::string> names;
+    for (const StrayFiles& stray : At().strays) names.push_back(stray.name);
+    return names;
+  }
+
+  std::string path_;
+};
+
+TEST(Names, AreOnePlainWord) {
+  for (const char* good : {"mlp", "a", "MiniLM-L6_v2.1", "7b"}) EXPECT_TRUE(IsModelName(good)) << good;
+  for (const char* bad : {"", ".", "..", ".hidden", "-x", "a/b", "a b", "a\n", "\xc3\xa9"})
+    EXPECT_FALSE(IsModelName(bad));
+  EXPECT_TRUE(IsModelName(std::string(128, 'a')));
+  EXPECT_FALSE(IsModelName(std::string(129, 'a')));
+  EXPECT_EQ(ModelVersion("1"), 1u);
+  EXPECT_EQ(ModelVersion("20260101"), 20260101u);
+  for (const char* bad : {"", "0", "01", "-1", "+1", "1.0", "1a", " 1", "99999999999999999999"})
+    EXPECT_EQ(ModelVersion(bad), 0u) << bad;
+}
+
+TEST_F(FolderTest, ModelsComeByNameAndByNumber) {
+  Write("b/10/model.onnx", "1234");
+  Write("b/9/model.onnx", "12");
+  Write("b/9/weights.bin", "123");
+  Write("a/1/model.onnx", "1");
+  Write("a/notes/model.onnx", "1");
+  Write("README.txt/../readme", "no model");
+  const FolderLook look = At();
+  ASSERT_EQ(look.models.size(), 3u);
+  EXPECT_EQ(look.models[0].name, "a");
+  EXPECT_EQ(look.models[1].version, 9u);
+  EXPECT_EQ(look.models[1].bytes, 5u);
+  EXPECT_EQ(look.models[2].version, 10u);
+  EXPECT_EQ(look.models[2].path, path_ + "/b/10/model.onnx");
+}
+
+TEST_F(FolderTest, WhatIsBesideAModelChangesItsIdentity) {
+  Write("a/1/model.onnx", "1");
+  const std::string first = At().models[0].identity;
+  EXPECT_EQ(At().models[0].identity, first);
+  Write("a/1/weights.bin", "1");
+  const std::string second = At().models[0].identity;
+  EXPECT_NE(second, first);
+  Write("a/1/weights.bin", "12");
+  EXPECT_NE(At().models[0].identity, second);
+}
+
+TEST_F(FolderTest, WhatCannotBeServedIsAStray) {
+  Write("good/1/model.onnx", "1");
+  Write("has space/1/model.onnx", "1");
+  Write("nothing/1/other.onnx", "1");
+  Make("empty");
+  Make(".hidden");
+  ASSERT_EQ(symlink((path_ + "/good").c_str(), (path_ + "/link").c_str()), 0);
+  Make("inner");
+  ASSERT_EQ(symlink((path_ + "/good/1").c_str(), (path_ + "/inner/1").c_str()), 0);
+  Make("file/1");
+  ASSERT_EQ(symlink("/etc/passwd", (path_ + "/file/1/model.onnx").c_str()), 0);
+  EXPECT_EQ(Strays(), (std::vector<std::string>{"empty", "file", "has space", "inner", "link", "nothing"}));
+  EXPECT_EQ(At().models.size(), 1u);
+}
+
+TEST_F(FolderTest, OneThatIsNotThereIsAnError) {
+  EXPECT_EQ(LookAtFolder(path_ + "/no").status().code(), absl::StatusCode::kNotFound);
+}
+
+}  // namespace
+}  // namespace kiln::server

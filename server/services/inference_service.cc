@@ -1,0 +1,174 @@
+// GRPCInferenceService: the open inference protocol, over the models of --models. docs/serving.md says what is served.
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "compiler/options/version.h"
+#include "inference/grpc_service.pb.h"
+#include "server/messages/not_implemented.h"
+#include "server/models/describe.h"
+#include "server/models/infer.h"
+#include "server/models/repository.h"
+#include "server/services/rpcs.h"
+
+namespace kiln::server {
+namespace {
+
+// One that the caller may have run; a server without models has none.
+absl::StatusOr<ServedModelPtr> FindModel(const ServiceEnv& env, const SessionPtr& caller, absl::string_view name,
+                                         absl::string_view version) {
+  if (env.models == nullptr) return UnknownModel(name, version);
+  KILN_ASSIGN_OR_RETURN(ServedModelPtr model, env.models->Find(name, version));
+  // A model on a device that is not the tenant's is none for it.
+  if (!Engine::MayUse(RulesOf(caller.get()), model->device->name())) return UnknownModel(name, version);
+  return model;
+}
+
+// For what looks at the folder.
+absl::Status CheckRepository(const ServiceEnv& env, const std::string& repository) {
+  v1::ErrorDetail detail;
+  detail.set_code(v1::BAD_ARGUMENT);
+  detail.set_field("repository_name");
+  if (env.models == nullptr) return MakeError(detail, "this server has no folder of models; kilnd --models names one");
+  if (repository.empty()) return absl::OkStatus();
+  return MakeError(detail, "there is one folder of models, which has no name; leave repository_name empty");
+}
+
+// A run under way.
+struct Inference {
+  ServedModelPtr model;
+  InferRun run;
+};
+
+absl::Duration Micros(double micros) { return absl::Microseconds(micros); }
+
+}  // namespace
+
+void rpc::GRPCInferenceService::ServerLive(
+    UnaryCall<inference::ServerLiveRequest, inference::ServerLiveResponse>& call) {
+  call.response().set_live(true);
+  call.Reply(absl::OkStatus());
+}
+
+void rpc::GRPCInferenceService::ServerReady(
+    UnaryCall<inference::ServerReadyRequest, inference::ServerReadyResponse>& call) {
+  const ModelRepository* const models = call.env().models;
+  call.response().set_ready(models == nullptr || models->ready());
+  call.Reply(absl::OkStatus());
+}
+
+void rpc::GRPCInferenceService::ModelReady(
+    UnaryCall<inference::ModelReadyRequest, inference::ModelReadyResponse>& call) {
+  const auto model = FindModel(call.env(), call.session(), call.request().name(), call.request().version());
+  call.response().set_ready(model.ok());
+  call.Reply(absl::OkStatus());
+}
+
+void rpc::GRPCInferenceService::ServerMetadata(
+    UnaryCall<inference::ServerMetadataRequest, inference::ServerMetadataResponse>& call) {
+  call.response().set_name("kiln");
+  call.response().set_version(compiler::kCompilerVersion);
+  for (const char* extension : {"model_configuration", "model_repository", "statistics"})
+    call.response().add_extensions(extension);
+  call.Reply(absl::OkStatus());
+}
+
+void rpc::GRPCInferenceService::ModelMetadata(
+    UnaryCall<inference::ModelMetadataRequest, inference::ModelMetadataResponse>& call) {
+  const auto model = FindModel(call.env(), call.session(), call.request().name(), call.request().version());
+  if (model.ok()) FillMetadata(**model, call.env().models->Loaded((*model)->name), call.response());
+  call.Reply(model.status());
+}
+
+void rpc::GRPCInferenceService::ModelConfig(
+    UnaryCall<inference::ModelConfigRequest, inference::ModelConfigResponse>& call) {
+  const auto model = FindModel(call.env(), call.session(), call.request().name(), call.request().version());
+  if (model.ok()) FillConfig(**model, call.env().models->all_versions(), *call.response().mutable_config());
+  call.Reply(model.status());
+}
+
+void rpc::GRPCInferenceService::ModelStatistics(
+    UnaryCall<inference::ModelStatisticsRequest, inference::ModelStatisticsResponse>& call) {
+  const inference::ModelStatisticsRequest& asked = call.request();
+  if (!asked.name().empty()) {
+    const auto model = FindModel(call.env(), call.session(), asked.name(), asked.version());
+    if (!model.ok()) return call.Reply(model.status());
+    if (!asked.version().empty()) {
+      FillStatistics(**model, *call.response().add_model_stats());
+      return call.Reply(absl::OkStatus());
+    }
+  }
+  if (call.env().models == nullptr) return call.Reply(absl::OkStatus());
+  const TenantRules* const rules = RulesOf(call.session().get());
+  for (const ServedModelPtr& model : call.env().models->Loaded(asked.name())) {
+    if (Engine::MayUse(rules, model->device->name())) FillStatistics(*model, *call.response().add_model_stats());
+  }
+  call.Reply(absl::OkStatus());
+}
+
+void rpc::GRPCInferenceService::ModelInfer(
+    UnaryCall<inference::ModelInferRequest, inference::ModelInferResponse>& call) {
+  const inference::ModelInferRequest& message = call.request();
+  auto model = FindModel(call.env(), call.session(), message.model_name(), message.model_version());
+  if (!model.ok()) return call.Reply(model.status());
+  auto own = std::make_shared<Inference>();
+  own->model = *std::move(model);
+  if (absl::Status status = ToRun(*own->model, message, own->run); !status.ok()) {
+    own->model->counters.Failed(call.begin(), SteadyNow() - call.begin());
+    return call.Reply(std::move(status));
+  }
+  ExecuteRequest& asked = own->run.request;
+  asked.caller = call.session();
+  asked.parts = &call.parts();
+  const absl::Time decoded = SteadyNow();
+  call.parts().Set(Part::kDecode, call.begin(), decoded);
+  call.env().engine.Execute(
+      std::move(asked), call.control(), [&call, own, decoded](absl::StatusOr<ExecuteResult> result) {
+        const absl::Time executed = SteadyNow();
+        const ServedModel& served = *own->model;
+        if (!result.ok()) {
+          served.counters.Failed(call.begin(), executed - call.begin());
+          return call.Reply(result.status());
+        }
+        call.MarkDone(decoded, executed);
+        FillInferResponse(served, call.request(), own->run, *result, call.response());
+        call.Keep(std::move(result->charge));
+        const ExecuteTiming& timing = result->timing;
+        served.counters.Succeeded(call.begin(), SteadyNow() - call.begin(), Micros(timing.queue),
+                                  decoded - call.begin() + Micros(timing.h2d), Micros(timing.device));
+        call.Reply(absl::OkStatus());
+      });
+}
+
+void rpc::GRPCInferenceService::RepositoryIndex(
+    UnaryCall<inference::RepositoryIndexRequest, inference::RepositoryIndexResponse>& call) {
+  if (absl::Status status = CheckRepository(call.env(), call.request().repository_name()); !status.ok())
+    return call.Reply(std::move(status));
+  for (const ModelRepository::Row& row : call.env().models->Index()) {
+    if (!call.request().ready() || row.state == ModelRepository::Row::State::kReady)
+      FillIndex(row, *call.response().add_models());
+  }
+  call.Reply(absl::OkStatus());
+}
+
+void rpc::GRPCInferenceService::RepositoryModelLoad(
+    UnaryCall<inference::RepositoryModelLoadRequest, inference::RepositoryModelLoadResponse>& call) {
+  absl::Status status = CheckRepository(call.env(), call.request().repository_name());
+  // They would say what is to be loaded in place of what lies in the folder.
+  if (status.ok() && !call.request().parameters().empty()) status = NotImplemented("RepositoryModelLoad.parameters");
+  if (!status.ok()) return call.Reply(std::move(status));
+  call.env().models->Load(call.request().model_name(), [&call](absl::Status done) { call.Reply(std::move(done)); });
+}
+
+void rpc::GRPCInferenceService::RepositoryModelUnload(
+    UnaryCall<inference::RepositoryModelUnloadRequest, inference::RepositoryModelUnloadResponse>& call) {
+  if (absl::Status status = CheckRepository(call.env(), call.request().repository_name()); !status.ok())
+    return call.Reply(std::move(status));
+  // `unload_dependents` is for ensembles, which there are none of.
+  call.env().models->Unload(call.request().model_name(), [&call](absl::Status done) { call.Reply(std::move(done)); });
+}
+
+}  // namespace kiln::server

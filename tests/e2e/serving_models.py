@@ -1,0 +1,124 @@
+"""Small ONNX models, good and bad, and how they come into a folder that a server looks at."""
+
+import os
+import pathlib
+import shutil
+import tempfile
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+OPSET = 17
+
+
+def tensor(name, dtype, shape):
+    return helper.make_tensor_value_info(name, dtype, shape)
+
+
+def model(nodes, inputs, outputs, constants=()):
+    """`constants`: arrays by name."""
+    graph = helper.make_graph(nodes, "g", inputs, outputs,
+                              [numpy_helper.from_array(value, name) for name, value in dict(constants).items()])  # fmt: skip
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)])
+    made.ir_version = 8
+    return made.SerializeToString()
+
+
+def scale(factor, dtype=TensorProto.FLOAT, shape=("n",)):
+    """y = x * factor."""
+    array = np.full([1], factor, helper.tensor_dtype_to_np_dtype(dtype))
+    return model([helper.make_node("Mul", ["x", "k"], ["y"])], [tensor("x", dtype, shape)], [tensor("y", dtype, shape)],
+                 {"k": array})  # fmt: skip
+
+
+class Mlp:
+    """16 numbers to 4, by way of 32."""
+
+    def __init__(self, seed=1):
+        draw = np.random.default_rng(seed)
+        self.constants = {"w1": draw.standard_normal((16, 32)), "b1": draw.standard_normal(32),
+                          "w2": draw.standard_normal((32, 4)), "b2": draw.standard_normal(4)}  # fmt: skip
+        self.constants = {name: value.astype(np.float32) for name, value in self.constants.items()}
+
+    def __call__(self, x):
+        hidden = np.maximum(x @ self.constants["w1"] + self.constants["b1"], 0)
+        return hidden @ self.constants["w2"] + self.constants["b2"]
+
+    def file(self):
+        return model(
+            [helper.make_node("Gemm", ["x", "w1", "b1"], ["h"]), helper.make_node("Relu", ["h"], ["r"]),
+             helper.make_node("Gemm", ["r", "w2", "b2"], ["y"])],
+            [tensor("x", TensorProto.FLOAT, ["batch", 16])], [tensor("y", TensorProto.FLOAT, ["batch", 4])],
+            self.constants)  # fmt: skip
+
+
+def integers():
+    """sum and difference of int8 vectors and, of an int32, itself."""
+    return model(
+        [helper.make_node("Add", ["a", "b"], ["sum"]), helper.make_node("Sub", ["a", "b"], ["difference"]),
+         helper.make_node("Identity", ["c"], ["same"])],
+        [tensor("a", TensorProto.INT8, [3]), tensor("b", TensorProto.INT8, [3]), tensor("c", TensorProto.INT32, [2])],
+        [tensor("sum", TensorProto.INT8, [3]), tensor("difference", TensorProto.INT8, [3]),
+         tensor("same", TensorProto.INT32, [2])])  # fmt: skip
+
+
+def outside(location):
+    """Its weights are said to be in a file elsewhere."""
+    made = onnx.load_from_string(scale(2, shape=[64]))
+    weight = made.graph.initializer[0]
+    weight.CopyFrom(TensorProto(name="k", data_type=TensorProto.FLOAT, dims=[64]))
+    weight.data_location = TensorProto.EXTERNAL
+    for key, value in (("location", location), ("offset", "0"), ("length", "256")):
+        weight.external_data.add(key=key, value=value)
+    return made.SerializeToString()
+
+
+def cycle():
+    return model([helper.make_node("Add", ["x", "b"], ["a"]), helper.make_node("Add", ["a", "x"], ["b"])],
+                 [tensor("x", TensorProto.FLOAT, [4])], [tensor("b", TensorProto.FLOAT, [4])])  # fmt: skip
+
+
+def huge():
+    """2^80 elements."""
+    return scale(2, shape=[1 << 40, 1 << 40])
+
+
+def grown():
+    """A few bytes that ask for 2^50 elements."""
+    return model([helper.make_node("Expand", ["x", "s"], ["y"])], [tensor("x", TensorProto.FLOAT, [1])],
+                 [tensor("y", TensorProto.FLOAT, [1 << 25, 1 << 25])],
+                 {"s": np.array([1 << 25, 1 << 25], np.int64)})  # fmt: skip
+
+
+def unknown_op():
+    return model([helper.make_node("RunThis", ["x"], ["y"], domain="evil")], [tensor("x", TensorProto.FLOAT, [4])],
+                 [tensor("y", TensorProto.FLOAT, [4])])  # fmt: skip
+
+
+class Folder:
+    """A folder of models. What is put there comes whole: a server that looks sees all of a version, or nothing."""
+
+    def __init__(self, test):
+        self.path = pathlib.Path(tempfile.mkdtemp())
+        test.addClassCleanup(shutil.rmtree, self.path)
+
+    def put(self, name, file, version=1, **beside):
+        """`beside`: further files, by name."""
+        folder = self.path / name / str(version)
+        draft = self.path / (".draft-%s-%s" % (name, version))
+        draft.mkdir(parents=True)
+        for other, content in beside.items():
+            (draft / other).write_bytes(content)
+        (draft / "model.onnx").write_bytes(file)
+        folder.parent.mkdir(exist_ok=True)
+        if folder.exists():
+            os.replace(draft / "model.onnx", folder / "model.onnx")
+            shutil.rmtree(draft)
+        else:
+            os.rename(draft, folder)
+
+    def remove(self, name, version=1):
+        gone = self.path / (".gone-%s-%s" % (name, version))
+        os.rename(self.path / name / str(version), gone)
+        shutil.rmtree(gone)
