@@ -315,8 +315,7 @@ absl::Status CheckConfig(const v1::ServerConfig& config) {
     return BadSetting("disable_pass", known.message());
   }
   if (config.model_versions() != "latest" && config.model_versions() != "all") {
-    return BadSetting("model_versions", absl::StrCat("\\"
-                                                     ", config.model_versions(), "\\" is not latest or all"));
+    return BadSetting("model_versions", absl::StrCat("\"", config.model_versions(), "\" is not latest or all"));
   }
   if (config.model_limits().max_seconds() == 0) return BadSetting("model_limits.max_seconds", "none");
   if (config.cpu_threads() > 4096) return BadSetting("cpu_threads", "more than 4096");

@@ -161,7 +161,6 @@ absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(const v1::ServerConf
     KILN_ASSIGN_OR_RETURN(models, OpenModels(config, *engine, log));
     // The server is ready when they are.
     prepare = [models = models.get(), also = std::move(prepare)](Engine& all, const std::atomic<bool>& stop) {
-      models->Start();
       if (also != nullptr) also(all, stop);
       models->WaitUntilReady();
     };
@@ -205,6 +204,7 @@ absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(const v1::ServerConf
   if (!config.capture().empty()) KILN_RETURN_IF_ERROR(self->StartCapture(config, builder));
   self->server_ = builder.BuildAndStart();
   if (self->server_ == nullptr) return absl::UnavailableError("gRPC cannot serve");
+  if (self->models_ != nullptr) self->models_->Start();
   if (prepare != nullptr) {
     // gRPC calls every server healthy until it hears otherwise. Nobody has been told the
     // port yet.

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <iterator>
 
+#include "inference/model_config.pb.h"
+
 namespace kiln::server {
 namespace {
 

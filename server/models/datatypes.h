@@ -5,8 +5,11 @@
 #include <cstdint>
 
 #include "absl/strings/string_view.h"
-#include "inference/model_config.pb.h"
 #include "kiln/v1/dtype.pb.h"
+
+namespace inference {
+enum DataType : int;  // of model_config.proto
+}
 
 namespace kiln::server {
 

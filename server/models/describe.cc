@@ -3,6 +3,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "inference/grpc_service.pb.h"
 
 namespace kiln::server {
 namespace {
@@ -77,7 +78,8 @@ void FillStatistics(const ServedModel& model, inference::ModelStatistics& statis
   memory.set_byte_size(bytes);
 }
 
-void FillIndex(const ModelRepository::Row& row, inference::RepositoryIndexResponse::ModelIndex& index) {
+void AddToIndex(const ModelRepository::Row& row, inference::RepositoryIndexResponse& answer) {
+  inference::RepositoryIndexResponse::ModelIndex& index = *answer.add_models();
   index.set_name(row.name);
   index.set_version(row.version);
   switch (row.state) {

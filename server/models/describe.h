@@ -4,9 +4,15 @@
 
 #include <vector>
 
-#include "inference/grpc_service.pb.h"
 #include "server/models/repository.h"
 #include "server/models/served_model.h"
+
+namespace inference {
+class ModelConfig;
+class ModelMetadataResponse;
+class ModelStatistics;
+class RepositoryIndexResponse;
+}  // namespace inference
 
 namespace kiln::server {
 
@@ -15,7 +21,7 @@ void FillMetadata(const ServedModel& model, const std::vector<ServedModelPtr>& v
                   inference::ModelMetadataResponse& answer);
 void FillConfig(const ServedModel& model, bool all_versions, inference::ModelConfig& config);
 void FillStatistics(const ServedModel& model, inference::ModelStatistics& statistics);
-void FillIndex(const ModelRepository::Row& row, inference::RepositoryIndexResponse::ModelIndex& index);
+void AddToIndex(const ModelRepository::Row& row, inference::RepositoryIndexResponse& answer);
 
 }  // namespace kiln::server
 

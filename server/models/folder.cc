@@ -19,7 +19,8 @@
 namespace kiln::server {
 namespace {
 
-constexpr size_t kMostEntries = 4096;
+constexpr size_t kMostEntries = 4096;           // of one folder
+constexpr size_t kMostInAll = size_t{1} << 16;  // of one look
 constexpr size_t kLongestName = 128;
 
 struct Close {
@@ -36,17 +37,6 @@ Folder OpenIn(int parent, const char* name, bool follow = false) {
   return folder;
 }
 
-// Names in order, without those that begin with a dot. Whether there are no more than kMostEntries.
-bool List(DIR* folder, std::vector<std::string>& names) {
-  while (const dirent* entry = readdir(folder)) {
-    if (entry->d_name[0] == '.') continue;
-    if (names.size() == kMostEntries) return false;
-    names.emplace_back(entry->d_name);
-  }
-  std::sort(names.begin(), names.end());
-  return true;
-}
-
 bool StatIn(DIR* folder, const std::string& name, struct stat& about) {
   return fstatat(dirfd(folder), name.c_str(), &about, AT_SYMLINK_NOFOLLOW) == 0;
 }
@@ -61,7 +51,7 @@ class Look {
     const Folder root = OpenIn(AT_FDCWD, path_.c_str(), /*follow=*/true);
     if (root == nullptr) return absl::NotFoundError(absl::StrCat("models: ", path_, ": ", std::strerror(errno)));
     std::vector<std::string> names;
-    if (!List(root.get(), names)) Stray("...", absl::StrCat("only ", kMostEntries, " entries are looked at"));
+    if (!List(root.get(), names)) Stray("...", "there are more entries than are looked at");
     for (const std::string& name : names) {
       struct stat about;
       if (!StatIn(root.get(), name, about) || S_ISREG(about.st_mode)) continue;
@@ -79,13 +69,25 @@ class Look {
   }
 
  private:
+  // Names in order, without those that begin with a dot. Whether these are all.
+  bool List(DIR* folder, std::vector<std::string>& names) {
+    while (const dirent* entry = readdir(folder)) {
+      if (entry->d_name[0] == '.') continue;
+      if (names.size() == kMostEntries || left_ == 0) return false;
+      --left_;
+      names.emplace_back(entry->d_name);
+    }
+    std::sort(names.begin(), names.end());
+    return true;
+  }
+
   void Stray(absl::string_view name, absl::string_view reason) {
     if (look_.strays.size() < kMostEntries) look_.strays.push_back({Shown(name), std::string(reason)});
   }
 
   void AtModel(DIR* folder, const std::string& name) {
     std::vector<std::string> versions;
-    if (!List(folder, versions)) Stray(name, absl::StrCat("only ", kMostEntries, " entries are looked at"));
+    if (!List(folder, versions)) Stray(name, "there are more entries than are looked at");
     size_t found = 0;
     for (const std::string& version : versions) {
       const uint64_t number = ModelVersion(version);
@@ -115,6 +117,7 @@ class Look {
   }
 
   const std::string path_;
+  size_t left_ = kMostInAll;  // entries that may still be looked at
   FolderLook look_;
 };
 

@@ -43,8 +43,8 @@ bool IsModelName(absl::string_view name);
 // A number from 1 on, without a zero before it; 0 for what is none.
 uint64_t ModelVersion(absl::string_view text);
 
-// NOT_FOUND if the folder cannot be read. Looks at no more than a few thousand entries of any folder; the rest is a
-// stray. Blocks for the file system.
+// NOT_FOUND if the folder cannot be read. Looks at no more than 4096 entries of any folder, and 65536
+// in all; that there are more is a stray. Blocks for the file system.
 absl::StatusOr<FolderLook> LookAtFolder(const std::string& folder);
 
 }  // namespace kiln::server

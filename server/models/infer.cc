@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/error.h"
+#include "inference/grpc_service.pb.h"
 #include "server/messages/not_implemented.h"
 
 namespace kiln::server {

@@ -8,9 +8,13 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "inference/grpc_service.pb.h"
 #include "server/engine/executions/requests.h"
 #include "server/models/served_model.h"
+
+namespace inference {
+class ModelInferRequest;
+class ModelInferResponse;
+}  // namespace inference
 
 namespace kiln::server {
 

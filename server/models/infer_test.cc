@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "gtest/gtest.h"
+#include "inference/grpc_service.pb.h"
 
 namespace kiln::server {
 namespace {

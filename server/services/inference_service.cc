@@ -148,8 +148,7 @@ void rpc::GRPCInferenceService::RepositoryIndex(
   if (absl::Status status = CheckRepository(call.env(), call.request().repository_name()); !status.ok())
     return call.Reply(std::move(status));
   for (const ModelRepository::Row& row : call.env().models->Index()) {
-    if (!call.request().ready() || row.state == ModelRepository::Row::State::kReady)
-      FillIndex(row, *call.response().add_models());
+    if (!call.request().ready() || row.state == ModelRepository::Row::State::kReady) AddToIndex(row, call.response());
   }
   call.Reply(absl::OkStatus());
 }
