@@ -110,7 +110,11 @@ TEST(ToRun, WhatIsWrongIsNamed) {
   ExpectRefused(spoilt([](auto& r) { r.mutable_raw_input_contents(2)->pop_back(); }), code, "x", "16 bytes; 15 came");
   ExpectRefused(spoilt([](auto& r) { r.mutable_inputs(0)->set_name("q"); }), code, "q", "none of the model's");
   ExpectRefused(spoilt([](auto& r) { r.mutable_inputs(0)->set_name("k"); }), code, "k", "FP16");
-  ExpectRefused(spoilt([](auto& r) { *r.mutable_inputs(0) = r.inputs(1); }), code, "f", "f");
+  ExpectRefused(spoilt([](auto& r) {
+                  *r.mutable_inputs(0) = r.inputs(1);
+                  *r.mutable_raw_input_contents(0) = "ab";
+                }),
+                code, "k", "comes twice");
   ExpectRefused(spoilt([](auto& r) { r.mutable_inputs()->RemoveLast(); }), code, "raw_input_contents",
                 "3 of them for 2");
   ExpectRefused(spoilt([](auto& r) {
