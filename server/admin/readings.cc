@@ -97,6 +97,12 @@ void ReadTenantMemory(const Scrape& scrape, Samples<DeviceNumber, TenantNumber, 
   });
 }
 
+void ReadRunPauses(const Scrape& scrape, Samples<DeviceNumber>& samples) {
+  ForEachDevice(scrape, [&](DeviceNumber number, const runtime::hal::Device& device) {
+    samples.Set(static_cast<double>(scrape.engine.turns().pauses(device)), number);
+  });
+}
+
 void ReadPredictedWait(const Scrape& scrape, Samples<DeviceNumber>& samples) {
   ForEachDevice(scrape, [&](DeviceNumber number, const runtime::hal::Device& device) {
     samples.Set(scrape.engine.turns().LongestWait(device), number);

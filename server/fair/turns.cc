@@ -29,13 +29,17 @@ constexpr int kOverdueTimes = 4;
 // end. So after so many in a row it leaves the others to the watch.
 constexpr int kMostInARow = 32;
 
-absl::Status TooMuchWaiting(size_t most) {
+// Who comes again once half of what it has there is thought to be done finds room for as much.
+constexpr uint64_t kLeastRetryMillis = 10, kMostRetryMillis = 10'000;
+
+absl::Status TooMuchWaiting(size_t most, uint64_t wait_ns) {
   v1::ErrorDetail detail;
   detail.set_code(v1::OUT_OF_MEMORY);
   detail.set_limit("entries waiting for a device");
   detail.set_limit_value(most);
   detail.set_used(most + 1);
-  detail.set_retry_after_ms(100);
+  detail.set_retry_after_ms(
+      static_cast<uint32_t>(std::clamp(wait_ns / 2'000'000, kLeastRetryMillis, kMostRetryMillis)));
   return MakeError(detail, absl::StrCat("the caller has ", most,
                                         " entries waiting for the device, which is the most; wait for answers "
                                         "before asking for more"));
@@ -97,7 +101,8 @@ absl::Status Turns::Enqueue(Waiting& waiting) {
   const FairOwner owner = OwnerOf(request.control);
   const absl::Time now = SteadyNow();
   for (const Waiting::Place& place : waiting.places) {
-    if (place.line->queue.waiting(owner.tenant) >= options_.most_waiting) return TooMuchWaiting(options_.most_waiting);
+    if (place.line->queue.waiting(owner.tenant) < options_.most_waiting) continue;
+    return TooMuchWaiting(options_.most_waiting, place.line->PredictedWait(owner, now));
   }
   KILN_RETURN_IF_ERROR(Admit(waiting, now));
   FairQueue::Kind kind = {waiting.guessed, request.may_be_long};

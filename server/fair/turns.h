@@ -109,7 +109,6 @@ struct LineLook {
   size_t waiting = 0;                 // of all
   std::vector<size_t> waiting_of;     // of each account that was asked about
   uint64_t predicted_wait_ns = 0;     // of somebody new, of weight 1
-  uint64_t pauses = 0;                // of runs, ever
   std::vector<uint64_t> measured_ns;  // by PayerOf (owner.h): turns that have ended, and what is worked on so far
 };
 
@@ -147,6 +146,8 @@ class Turns {
   void ReadShares(const runtime::hal::Device& device, absl::FunctionRef<void(size_t tenant, double ratio)> seen) const;
   // At that device.
   size_t waiting(const runtime::hal::Device& device) const;
+  // Of runs there, ever.
+  uint64_t pauses(const runtime::hal::Device& device) const;
   // The same and more, for people. Holds up who wants a turn for some microseconds.
   LineLook Look(const runtime::hal::Device& device, absl::Span<const Account* const> accounts = {}) const;
 

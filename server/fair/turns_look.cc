@@ -39,6 +39,11 @@ size_t Turns::waiting(const runtime::hal::Device& device) const {
   return LineOf(&device).queue.waiting();
 }
 
+uint64_t Turns::pauses(const runtime::hal::Device& device) const {
+  absl::MutexLock lock(&mutex_);
+  return LineOf(&device).pauses;
+}
+
 LineLook Turns::Look(const runtime::hal::Device& device, absl::Span<const Account* const> accounts) const {
   LineLook look;
   absl::MutexLock lock(&mutex_);
@@ -54,7 +59,6 @@ LineLook Turns::Look(const runtime::hal::Device& device, absl::Span<const Accoun
   }
   std::reverse(look.running.begin(), look.running.end());
   look.waiting = line.queue.waiting();
-  look.pauses = line.pauses;
   for (const Account* account : accounts)
     look.waiting_of.push_back(line.queue.waiting(reinterpret_cast<uintptr_t>(account)));
   look.predicted_wait_ns = line.PredictedWait(FairOwner{.tenant = ~uint64_t{0}}, now);

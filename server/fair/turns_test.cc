@@ -122,8 +122,11 @@ TEST_F(TurnsTest, WhoIsNotWantedAnyMoreIsToldWhileItWaits) {
 }
 
 TEST_F(TurnsTest, OnlySoManyOfACallerWait) {
-  for (int i = 0; i < 5; ++i) turns_->Take(At(1), Keep("a"));
+  for (int i = 0; i < 5; ++i) turns_->Take(At(1, 400'000'000), Keep("a"));
   turns_->Take(At(1), Keep("one more"));
+  const uint32_t retry_ms = DetailOf(last_)->retry_after_ms();
+  EXPECT_GE(retry_ms, 800u) << "half of what waits, and some of what runs";
+  EXPECT_LE(retry_ms, 1000u);
   turns_->Take(At(2), Keep("another"));
   EXPECT_EQ(called_, (Names{"a", "one more not: RESOURCE_EXHAUSTED"}));
   EXPECT_EQ(DetailOf(last_)->limit(), "entries waiting for a device");

@@ -6,6 +6,7 @@
 
 #include <csignal>
 #include <cstdlib>
+#include <ctime>
 #include <fstream>
 
 #include "absl/strings/str_cat.h"
@@ -64,6 +65,13 @@ uint64_t ChildProcess::Status(const std::string& row) const {
     if (word == row + ":" && status >> value) return value;
   }
   return 0;
+}
+
+double ChildProcess::CpuSeconds() const {
+  clockid_t clock;
+  timespec time;
+  KILN_CHECK(clock_getcpuclockid(pid_, &clock) == 0 && clock_gettime(clock, &time) == 0);
+  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) / 1e9;
 }
 
 }  // namespace kiln::bench

@@ -42,6 +42,8 @@ class ChildProcess {
   Line& line() { return *line_; }
   // A row of /proc/PID/status: "VmRSS", in KiB; "Threads".
   uint64_t Status(const std::string& row) const;
+  // What all its threads have taken of the cores.
+  double CpuSeconds() const;
 
  private:
   pid_t pid_ = -1;

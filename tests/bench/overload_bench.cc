@@ -35,6 +35,7 @@ struct Settings {
   double seconds = 10;  // of each row
   int64_t elements = 100'000;
   int deadline_ms = 100;
+  uint32_t cpu_threads = 0;
   std::vector<double> times = {0.5, 1, 2, 4, 10};
   std::string plot;
 };
@@ -117,6 +118,8 @@ int Main(int argc, char** argv) {
   app.add_option("--seconds", settings.seconds, "of each row")->capture_default_str();
   app.add_option("--elements", settings.elements, "of a run, some 50 ns each")->capture_default_str();
   app.add_option("--deadline_ms", settings.deadline_ms, "of a request")->capture_default_str();
+  app.add_option("--cpu_threads", settings.cpu_threads,
+                 "that compute; 0 is one a core. With fewer, calls and their clients have cores of their own");
   app.add_option("--times", settings.times, "what it can serve")->delimiter(',');
   app.add_option("--plot", settings.plot, "file for a picture, SVG");
   app.add_flag("--smoke", smoke, "a moment of two rows: whether it works");
@@ -128,7 +131,9 @@ int Main(int argc, char** argv) {
   }
   const Folder folder;
   const std::string graph = folder.Write("run.uop", SumOfSinesText(absl::StrCat(settings.elements)));
-  BenchServer server(server::DefaultConfig());
+  v1::ServerConfig config = server::DefaultConfig();
+  config.set_cpu_threads(settings.cpu_threads);
+  BenchServer server(config);
 
   const auto saturating =
       MakeLoad(server.address(), absl::StrCat("class run rate=100000 outstanding=32 graph=", graph));

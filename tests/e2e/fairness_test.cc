@@ -126,6 +126,7 @@ class PausingTest : public FairnessTest {
     ASSERT_TRUE(Execute(*b_, tiny_).ok());
   }
   server::LineLook Look() { return server_->engine().turns().Look(*server_->engine().devices()[0]); }
+  uint64_t pauses() { return server_->engine().turns().pauses(*server_->engine().devices()[0]); }
 
   const v1::ExecuteRequest tiny_ = AddOne(v1::RESULT_INLINE);
 };
@@ -148,13 +149,13 @@ TEST_F(PausingTest, ALongRunComputesTheSameHoweverOftenItPauses) {
   std::thread other([&] {
     while (!stop) EXPECT_TRUE(Execute(*b_, tiny_).ok());
   });
-  const uint64_t paused = Look().pauses;
+  const uint64_t paused = pauses();
   uint64_t result = 2;
   EXPECT_TRUE(Eventually([&] {
     stream.Execute(request, {++result});
     EXPECT_TRUE(stream.ReadBack(result) == alone);
     stream.Free({result});
-    return Look().pauses >= paused + 10;
+    return pauses() >= paused + 10;
   }));
   stop = true;
   other.join();

@@ -207,6 +207,7 @@ class TenantsTest(unittest.TestCase):
         shares = {key[1:]: value for key, value in found.items() if key[0] == "kiln_share_ratio"}
         self.assertEqual(set(shares), {("CPU:0", "alice"), ("CPU:0", "bob")})
         self.assertGreater(min(shares.values()), 0)
+        self.assertEqual(found["kiln_run_pauses_total", "CPU:0"], 0)  # never two tenants at once
         self.assertEqual(found["kiln_predicted_wait_seconds", "CPU:0"], 0)  # all has been done
         # Each has its own programs.
         self.assertEqual(found["kiln_cache_lookups_total", "miss", "compiled"], 2)
