@@ -45,6 +45,7 @@ void AddExplain(CLI::App& app, Cli& cli);
 void AddGradient(CLI::App& app, Cli& cli);
 void AddGraph(CLI::App& app, Cli& cli);
 void AddHealth(CLI::App& app, Cli& cli);
+void AddImport(CLI::App& app, Cli& cli);
 void AddLoad(CLI::App& app, Cli& cli);
 void AddPlay(CLI::App& app, Cli& cli);
 void AddPrograms(CLI::App& app, Cli& cli);

@@ -64,8 +64,10 @@ void AddInputFlags(CLI::App& command, InputFlags& flags) {
 
 absl::StatusOr<std::map<uint32_t, client::DeviceBuffer>> MakeInputs(client::Client& client, const v1::Graph& graph,
                                                                     const v1::Signature& signature,
-                                                                    const InputFlags& flags) {
-  KILN_ASSIGN_OR_RETURN(const auto files, ReadFiles(graph, flags));
+                                                                    const InputFlags& flags,
+                                                                    std::map<uint32_t, HostTensor> known) {
+  KILN_ASSIGN_OR_RETURN(auto files, ReadFiles(graph, flags));
+  files.merge(known);
   std::vector<std::string> missing;
   for (const v1::Signature::Parameter& parameter : signature.parameters()) {
     if (files.count(parameter.slot()) == 0) missing.push_back(NameOf(graph, parameter.slot()));

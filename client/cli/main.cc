@@ -58,6 +58,7 @@ int Main(int argc, char** argv) {
   AddTime(app, cli);
   AddHealth(app, cli);
   AddCache(app, cli);
+  AddImport(app, cli);
   AddLoad(app, cli);
   AddPlay(app, cli);
   AddSessions(app, cli);
