@@ -259,8 +259,9 @@ absl::StatusOr<std::unique_ptr<RpcServer>> StartServer(const v1::ServerConfig& c
     log->info("event=no_devices kind={} reason=\"{}\"", absent.kind(), absl::CEscape(absent.reason()));
   }
   KILN_ASSIGN_OR_RETURN(options.disk, OpenDisk(config, log));
-  KILN_ASSIGN_OR_RETURN(options.sessions.domain_secret,
-                        DomainSecret(config.tenants().empty() ? "" : config.program_cache_dir()));
+  // Tenants' programs on disk, and served models', are found again by the next server.
+  const bool has_domains = !config.tenants().empty() || !config.models().empty();
+  KILN_ASSIGN_OR_RETURN(options.sessions.domain_secret, DomainSecret(has_domains ? config.program_cache_dir() : ""));
   if (!config.tenants().empty()) {
     ExecutorOptions executors;
     executors.binary = worker;

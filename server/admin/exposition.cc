@@ -20,7 +20,8 @@ constexpr double kOne = 1, kNanos = 1e9;  // of the unit that is shown
 
 OpenNames NamesOf(Engine& engine, const std::string& build) {
   OpenNames names;
-  for (const RpcRow& row : RpcRows()) names.methods.push_back(absl::StrCat(row.package, ".", row.service, "/", row.name));
+  for (const RpcRow& row : RpcRows())
+    names.methods.push_back(absl::StrCat(row.package, ".", row.service, "/", row.name));
   for (const auto& device : engine.devices()) {
     if (names.devices.size() == LabelOf<DeviceNumber>::kMost - 1) {
       names.devices.emplace_back("other");

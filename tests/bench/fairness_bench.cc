@@ -3,8 +3,8 @@
 // Shares: tenants that want all they can get, half of them by runs of 5 ms and half by runs of 50 us, beside one that
 // uploads and one that has graphs compiled all the time. After each second, each one's part of the device's time in
 // that second, with what the device was in the middle of, against its part by weight. Beside it the longest run there
-// was, by the clock, pauses included: in one second a tenant may be off by about a slice (server/fair/fair_queue.h has the
-// bound). Where other work has the cores, a run of 5 ms takes longer; where something of everybody's always waits,
+// was, by the clock, pauses included: in one second a tenant may be off by about a slice (server/fair/fair_queue.h has
+// the bound). Where other work has the cores, a run of 5 ms takes longer; where something of everybody's always waits,
 // the rest is not for want of it.
 //
 // Tail: a third party's 100 runs of 50 us a second, alone; beside four tenants with runs of 5 ms, runs of 50 us,
@@ -49,11 +49,13 @@ struct Settings {
   int64_t short_elements = 1000, long_elements = 100'000;
   std::vector<int> tenants = {2, 4, 8, 16};
   std::vector<int> weights = {1, 3};
+  uint32_t cpu_threads = 0;
 };
 
-v1::ServerConfig ConfigWith(const std::string& tenants_file) {
+v1::ServerConfig ConfigWith(const std::string& tenants_file, const Settings& settings) {
   v1::ServerConfig config = server::DefaultConfig();
   config.set_tenants(tenants_file);
+  config.set_cpu_threads(settings.cpu_threads);
   return config;
 }
 
@@ -185,7 +187,7 @@ Distances Shares(int tenants, int weight, const Settings& settings) {
     entitled.push_back(weight_of(i) / sum);
   }
   const Folder folder;
-  BenchServer server(ConfigWith(folder.Write("tenants.txtpb", text)), "/proc/self/exe");
+  BenchServer server(ConfigWith(folder.Write("tenants.txtpb", text), settings), "/proc/self/exe");
   const std::string& address = server.address();
   server::Engine& engine = server.server().engine();
 
@@ -245,7 +247,7 @@ load::ClassResult Tail(const std::string& how, const Settings& settings) {
     add("uploads", "rate=50 kind=upload bytes=1M outstanding=4");
     add("compiles", absl::StrCat("rate=10 kind=compile outstanding=2 graph=", folder.Write("n.uop", SinesText("{n}"))));
   }
-  BenchServer server(ConfigWith(folder.Write("tenants.txtpb", tenants)), "/proc/self/exe");
+  BenchServer server(ConfigWith(folder.Write("tenants.txtpb", tenants), settings), "/proc/self/exe");
   const auto generator = MakeLoad(server.address(), mix);
   load::Step step;
   step.warm_up = absl::Seconds(std::min(1.0, settings.tail_seconds));
@@ -265,6 +267,8 @@ int Main(int argc, char** argv) {
   app.add_option("--seconds", settings.seconds, "of each row of shares")->capture_default_str();
   app.add_option("--tail_seconds", settings.tail_seconds, "of each row of latencies")->capture_default_str();
   app.add_option("--tenants", settings.tenants, "how many there are")->delimiter(',');
+  app.add_option("--cpu_threads", settings.cpu_threads,
+                 "that compute; 0 is one a core. With fewer, calls, compilations and clients have cores of their own");
   app.add_option("--short_elements", settings.short_elements, "of a short run, some 50 ns each")->capture_default_str();
   app.add_option("--long_elements", settings.long_elements, "of a long one")->capture_default_str();
   app.add_flag("--smoke", smoke, "a moment of each: whether it works");

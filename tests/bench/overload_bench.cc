@@ -6,13 +6,13 @@
 // works off its queue in order, answers everything late, and its goodput falls to nothing.
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdio>
 #include <ctime>
 #include <memory>
 #include <string>
 #include <thread>
-#include <type_traits>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -69,20 +69,33 @@ uint64_t Stopped(const server::Metrics& metrics) {
 
 // What a call took the server that it refused for its deadline.
 struct Refusals {
-  uint64_t count = 0, within_50us = 0, nanos = 0;
+  uint64_t count = 0, nanos = 0;
+  std::array<uint64_t, std::size(server::kCallBounds) + 1> buckets = {};
+
+  Refusals Since(const Refusals& before) const {
+    Refusals since = {count - before.count, nanos - before.nanos, buckets};
+    for (size_t i = 0; i < buckets.size(); ++i) since.buckets[i] -= before.buckets[i];
+    return since;
+  }
+  // The least bound within which so many of a hundred were; 0 if none is.
+  int64_t MicrosOf(uint64_t percent) const {
+    uint64_t within = 0;
+    for (size_t i = 0; i < std::size(server::kCallBounds); ++i) {
+      within += buckets[i];
+      if (100 * within >= percent * count) return server::kCallBounds[i] / 1000;
+    }
+    return 0;
+  }
 };
 Refusals CountRefusals(const server::Metrics& metrics) {
-  using Calls = decltype(metrics.calls);
   Refusals refusals;
   for (size_t method = 0; method < server::LabelOf<server::Method>::kMost; ++method) {
     const size_t series = server::Series<server::Method, server::GrpcStatus>::Of(server::Method{method},
                                                                                  server::GrpcStatus::kDeadlineExceeded);
     refusals.nanos += metrics.calls.SumNanos(series);
-    for (size_t bucket = 0; bucket < std::decay_t<Calls>::kBuckets; ++bucket) {
-      const uint64_t count = metrics.calls.Count(series, bucket);
-      refusals.count += count;
-      if (bucket < std::size(server::kCallBounds) && server::kCallBounds[bucket] <= 50'000)
-        refusals.within_50us += count;
+    for (size_t bucket = 0; bucket < refusals.buckets.size(); ++bucket) {
+      refusals.buckets[bucket] += metrics.calls.Count(series, bucket);
+      refusals.count += metrics.calls.Count(series, bucket);
     }
   }
   return refusals;
@@ -98,15 +111,15 @@ void PrintOneRefusal(BenchServer& server, load::Generator& saturating, const std
   absl::SleepFor(pause);
   const Refusals before = CountRefusals(metrics);
   const load::ClassResult run = Run(*refused, 100, 1, seconds, /*warm_up=*/0).classes.at(0);
-  const Refusals after = CountRefusals(metrics);
+  const Refusals refusals = CountRefusals(metrics).Since(before);
   others.join();
-  const double count = static_cast<double>(std::max<uint64_t>(1, after.count - before.count));
+  const auto count = static_cast<double>(std::max<uint64_t>(1, refusals.count));
   std::printf(
-      "\none refusal at a time, beside a full queue: %.0f µs of the server's on average, %.0f %% within 50 µs; its "
-      "client waits %.0f µs at p50; %.0f of %llu were refused\n",
-      static_cast<double>(after.nanos - before.nanos) / 1e3 / count,
-      100 * static_cast<double>(after.within_50us - before.within_50us) / count,
-      static_cast<double>(run.failed.Quantile(0.5)) / 1e3, count, static_cast<unsigned long long>(run.due));
+      "\none refusal at a time, beside a full queue: the server takes %.0f µs on average, for half of them up to %lld "
+      "µs, for nine of ten up to %lld; its client waits %.0f µs at p50; %.0f of %llu were refused\n",
+      static_cast<double>(refusals.nanos) / 1e3 / count, static_cast<long long>(refusals.MicrosOf(50)),
+      static_cast<long long>(refusals.MicrosOf(90)), static_cast<double>(run.failed.Quantile(0.5)) / 1e3, count,
+      static_cast<unsigned long long>(run.due));
 }
 
 double ProcessSeconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }

@@ -307,5 +307,19 @@ class Changes(ServingTest):
         self.refused("INVALID_ARGUMENT", ["no ONNX model"], self.client.load_model, "hurt")
 
 
+class Restarts(unittest.TestCase):
+    def test_the_next_server_finds_the_programs_on_disk(self):
+        folder = models.Folder(type(self))
+        folder.put("mlp", MLP.file())
+        logs = []
+        for _ in range(2):
+            with support.running("--models=%s" % folder.path, "--program_cache_dir=%s" % (folder.path / ".cache")) as server:
+                self.assertTrue(support.eventually(lambda: any("event=model_loaded" in line for line in server.log)))
+            logs.append("".join(server.log))
+        self.assertIn("event=compiled", logs[0])
+        self.assertIn("event=loaded", logs[1])
+        self.assertNotIn("event=compiled", logs[1])
+
+
 if __name__ == "__main__":
     unittest.main()
