@@ -14,8 +14,9 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 import support
 
-WEIGHTS = np.arange(12, dtype=np.float32).reshape(4, 3) / 8 - 0.5
-BIAS = np.array([0.25, -1, 2], dtype=np.float32)
+# More elements than a graph has as its own.
+WEIGHTS = np.arange(4 * 33, dtype=np.float32).reshape(4, 33) / 64 - 1
+BIAS = np.linspace(-2, 2, 33, dtype=np.float32)
 
 
 def layer(path):
@@ -29,8 +30,8 @@ def layer(path):
     graph = helper.make_graph(
         nodes, "layer",
         [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", 4])],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["batch", 3]),
-         helper.make_tensor_value_info("total", TensorProto.FLOAT, [3])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["batch", 33]),
+         helper.make_tensor_value_info("total", TensorProto.FLOAT, [33])],
         [numpy_helper.from_array(WEIGHTS, "w"), numpy_helper.from_array(BIAS, "b"),
          numpy_helper.from_array(np.array([0]), "axes")],
     )  # fmt: skip
@@ -84,7 +85,7 @@ class OnnxCli(unittest.TestCase):
             np.testing.assert_allclose(np.load(self.path("y.npy")), wanted, rtol=1e-6, atol=1e-6)
             np.testing.assert_allclose(np.load(self.path("total.npy")), wanted.sum(0), rtol=1e-5, atol=1e-6)
             self.assertIn("result 0 y", said)
-            self.assertIn("float32 (%d, 3)" % batch, said)
+            self.assertIn("float32 (%d, 33)" % batch, said)
 
     def test_a_shape_may_come_with_the_call(self):
         x = np.arange(6, dtype=np.float32)
@@ -93,14 +94,14 @@ class OnnxCli(unittest.TestCase):
         np.testing.assert_array_equal(np.load(self.path("r.npy")), x.reshape(3, 2))
 
     def test_made_up_inputs_have_the_size_that_was_said(self):
-        self.assertIn("float32 (7, 3)", self.run_model(self.path("layer.onnx"), "--size", "batch=7", "--random"))
+        self.assertIn("float32 (7, 33)", self.run_model(self.path("layer.onnx"), "--size", "batch=7", "--random"))
 
     def test_import_says_what_is_in_it_and_writes_it(self):
         said = support.cli("import", self.path("layer.onnx"), "--size", "batch=1:64", "-o", self.path("layer.uop"),
                            "--constants", self.path("weights"))  # fmt: skip
         self.assertIn("float32 (batch, 4)", said)
         self.assertIn("1 to 64", said)
-        self.assertIn("2 constants of 60 B", said)
+        self.assertIn("2 constants of 660 B", said)
         files = {path.name.split("_", 1)[1]: path for path in (self.folder / "weights").iterdir()}
         np.testing.assert_array_equal(np.load(files["w.npy"]), WEIGHTS)
         np.testing.assert_array_equal(np.load(files["b.npy"]), BIAS)
@@ -122,7 +123,7 @@ class OnnxCli(unittest.TestCase):
             (("import", self.path("nowhere.onnx")), "nowhere.onnx"),
             (("run", model, "--size", "batch=1:64", "--random"), "not a range"),
             (("run", model), "no value for x"),
-            (("run", model, "-i", "x=" + self.array("flat.npy", np.ones(4, np.float32))), "x"),
+            (("run", model, "-i", "x=" + self.array("wide.npy", np.ones((2, 5), np.float32))), "MatMul"),
             (("explain", model), "kiln import"),
         ):
             with self.subTest(words=words[:1] + words[2:]):
