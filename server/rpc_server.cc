@@ -300,9 +300,9 @@ bool RpcServer::Drain(absl::Duration timeout) {
   const absl::Time deadline = absl::Now() + timeout;
   server_->GetHealthCheckService()->Shutdown();
   stop_preparing_.store(true);
+  gate_.Close();
   if (models_ != nullptr) models_->Stop();
   if (preparing_.joinable()) preparing_.join();
-  gate_.Close();
   const bool finished = gate_.WaitEmpty(deadline);
   if (timeout > absl::ZeroDuration()) LingerUntilQuiet(gate_);
   if (!finished) log_->warn("event=drain_expired running={}", gate_.inside());

@@ -14,10 +14,10 @@
 namespace kiln::cli {
 namespace {
 
-// "NAME=REST"; the name itself may have an equals sign.
+// "NAME=REST".
 absl::StatusOr<std::pair<std::string, std::string>> Named(const std::string& flag, const std::string& word,
                                                           const char* form) {
-  const size_t equals = word.rfind('=');
+  const size_t equals = word.find('=');
   if (equals == std::string::npos || equals == 0)
     return absl::InvalidArgumentError(absl::StrCat(flag, " ", word, ": write ", form));
   return std::pair(word.substr(0, equals), word.substr(equals + 1));

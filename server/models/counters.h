@@ -1,4 +1,4 @@
-// How often a model was asked, and where the time went.
+// How often a model was asked, by whom, and where the time went.
 #ifndef KILN_SERVER_MODELS_COUNTERS_H_
 #define KILN_SERVER_MODELS_COUNTERS_H_
 
@@ -6,8 +6,10 @@
 #include <cstdint>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "base/account.h"
 
 namespace kiln::server {
 
@@ -19,14 +21,26 @@ struct ModelCounts {
   // running; and all else, which is copying out and making the answer.
   uint64_t queue_ns = 0, input_ns = 0, infer_ns = 0, output_ns = 0;
   int64_t last_ms = 0;  // since 1970
+
+  void Add(const ModelCounts& other) {
+    succeeded += other.succeeded;
+    failed += other.failed;
+    success_ns += other.success_ns;
+    fail_ns += other.fail_ns;
+    queue_ns += other.queue_ns;
+    input_ns += other.input_ns;
+    infer_ns += other.infer_ns;
+    output_ns += other.output_ns;
+    last_ms = std::max(last_ms, other.last_ms);
+  }
 };
 
-// Safe from any thread.
+// By account of who asked, null for callers that have none. Safe from any thread.
 class ModelCounters {
  public:
   // A request that came at `begin` and took `whole`; negative parts are none, and none is longer than what is left.
-  void Succeeded(absl::Time begin, absl::Duration whole, absl::Duration queue, absl::Duration input,
-                 absl::Duration infer) {
+  void Succeeded(const Account* account, absl::Time begin, absl::Duration whole, absl::Duration queue,
+                 absl::Duration input, absl::Duration infer) {
     uint64_t left = Nanos(whole);
     const auto part = [&left](absl::Duration wanted) {
       const uint64_t got = std::min(left, Nanos(wanted));
@@ -34,25 +48,34 @@ class ModelCounters {
       return got;
     };
     absl::MutexLock lock(&mutex_);
-    ++counts_.succeeded;
-    counts_.success_ns += left;
-    counts_.infer_ns += part(infer);
-    counts_.queue_ns += part(queue);
-    counts_.input_ns += part(input);
-    counts_.output_ns += left;
-    counts_.last_ms = absl::ToUnixMillis(begin);
+    ModelCounts& counts = counts_[account];
+    ++counts.succeeded;
+    counts.success_ns += left;
+    counts.infer_ns += part(infer);
+    counts.queue_ns += part(queue);
+    counts.input_ns += part(input);
+    counts.output_ns += left;
+    counts.last_ms = absl::ToUnixMillis(begin);
   }
 
-  void Failed(absl::Time begin, absl::Duration whole) {
+  void Failed(const Account* account, absl::Time begin, absl::Duration whole) {
     absl::MutexLock lock(&mutex_);
-    ++counts_.failed;
-    counts_.fail_ns += Nanos(whole);
-    counts_.last_ms = absl::ToUnixMillis(begin);
+    ModelCounts& counts = counts_[account];
+    ++counts.failed;
+    counts.fail_ns += Nanos(whole);
+    counts.last_ms = absl::ToUnixMillis(begin);
   }
 
-  ModelCounts counts() const {
+  ModelCounts CountsOf(const Account* account) const {
     absl::MutexLock lock(&mutex_);
-    return counts_;
+    const auto found = counts_.find(account);
+    return found == counts_.end() ? ModelCounts() : found->second;
+  }
+  ModelCounts all() const {
+    ModelCounts all;
+    absl::MutexLock lock(&mutex_);
+    for (const auto& [account, counts] : counts_) all.Add(counts);
+    return all;
   }
 
  private:
@@ -61,7 +84,8 @@ class ModelCounters {
   }
 
   mutable absl::Mutex mutex_;
-  ModelCounts counts_ ABSL_GUARDED_BY(mutex_);
+  // As many as there are tenants.
+  absl::flat_hash_map<const Account*, ModelCounts> counts_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace kiln::server

@@ -57,8 +57,7 @@ void FillConfig(const ServedModel& model, bool all_versions, inference::ModelCon
   for (const ServedModel::Output& output : model.outputs) add(output, *config.add_output());
 }
 
-void FillStatistics(const ServedModel& model, inference::ModelStatistics& statistics) {
-  const ModelCounts counts = model.counters.counts();
+void FillStatistics(const ServedModel& model, const ModelCounts& counts, inference::ModelStatistics& statistics) {
   statistics.set_name(model.name);
   statistics.set_version(absl::StrCat(model.version));
   statistics.set_last_inference(static_cast<uint64_t>(counts.last_ms));

@@ -20,7 +20,7 @@ namespace kiln::server {
 void FillMetadata(const ServedModel& model, const std::vector<ServedModelPtr>& versions,
                   inference::ModelMetadataResponse& answer);
 void FillConfig(const ServedModel& model, bool all_versions, inference::ModelConfig& config);
-void FillStatistics(const ServedModel& model, inference::ModelStatistics& statistics);
+void FillStatistics(const ServedModel& model, const ModelCounts& counts, inference::ModelStatistics& statistics);
 void AddToIndex(const ModelRepository::Row& row, inference::RepositoryIndexResponse& answer);
 
 }  // namespace kiln::server

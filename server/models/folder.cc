@@ -19,8 +19,8 @@
 namespace kiln::server {
 namespace {
 
-constexpr size_t kMostEntries = 4096;           // of one folder
-constexpr size_t kMostInAll = size_t{1} << 16;  // of one look
+constexpr size_t kMaxEntries = 4096;           // of one folder
+constexpr size_t kMaxInAll = size_t{1} << 16;  // of one look
 constexpr size_t kLongestName = 128;
 
 struct Close {
@@ -37,6 +37,9 @@ Folder OpenIn(int parent, const char* name, bool follow = false) {
   return folder;
 }
 
+// After a call that failed: whether that is because there is no such thing, or a link.
+bool IsAbsent() { return errno == ENOENT || errno == ENOTDIR || errno == ELOOP; }
+
 bool StatIn(DIR* folder, const std::string& name, struct stat& about) {
   return fstatat(dirfd(folder), name.c_str(), &about, AT_SYMLINK_NOFOLLOW) == 0;
 }
@@ -51,16 +54,28 @@ class Look {
     const Folder root = OpenIn(AT_FDCWD, path_.c_str(), /*follow=*/true);
     if (root == nullptr) return absl::NotFoundError(absl::StrCat("models: ", path_, ": ", std::strerror(errno)));
     std::vector<std::string> names;
-    if (!List(root.get(), names)) Stray("...", "there are more entries than are looked at");
+    if (!List(root.get(), names)) {
+      if (failed_) return absl::NotFoundError(absl::StrCat("models: ", path_, ": cannot be listed"));
+      Stray("...", "there are more entries than are looked at");
+    }
     for (const std::string& name : names) {
-      struct stat about;
-      if (!StatIn(root.get(), name, about) || S_ISREG(about.st_mode)) continue;
       if (!IsModelName(name)) {
+        struct stat about;
+        if (!StatIn(root.get(), name, about) || S_ISREG(about.st_mode)) continue;
         Stray(name, "a model's name begins with a letter or a digit, and has these, '.', '_' and '-', at most 128");
         continue;
       }
+      failed_ = false;
+      const size_t before = look_.models.size();
       const Folder model = OpenIn(dirfd(root.get()), name.c_str());
-      model == nullptr ? Stray(name, "no folder that can be read; links are not followed") : AtModel(model.get(), name);
+      if (model != nullptr) {
+        AtModel(model.get(), name);
+      } else if (struct stat about; Failed() || !StatIn(root.get(), name, about) || !S_ISREG(about.st_mode)) {
+        Stray(name, "no folder that can be read; links are not followed");
+      }
+      if (!failed_) continue;
+      look_.models.resize(before);
+      look_.unreadable.push_back(name);
     }
     std::sort(look_.models.begin(), look_.models.end(), [](const ModelFiles& a, const ModelFiles& b) {
       return std::pair(a.name, a.version) < std::pair(b.name, b.version);
@@ -69,30 +84,41 @@ class Look {
   }
 
  private:
+  // Notes whether what has failed may be there for all that.
+  bool Failed() {
+    failed_ |= !IsAbsent();
+    return failed_;
+  }
+
   // Names in order, without those that begin with a dot. Whether these are all.
   bool List(DIR* folder, std::vector<std::string>& names) {
-    while (const dirent* entry = readdir(folder)) {
+    for (;;) {
+      errno = 0;
+      const dirent* const entry = readdir(folder);
+      if (entry == nullptr && errno != 0) failed_ = true;
+      if (entry == nullptr) break;
       if (entry->d_name[0] == '.') continue;
-      if (names.size() == kMostEntries || left_ == 0) return false;
+      if (names.size() == kMaxEntries || left_ == 0) return false;
       --left_;
       names.emplace_back(entry->d_name);
     }
     std::sort(names.begin(), names.end());
-    return true;
+    return !failed_;
   }
 
   void Stray(absl::string_view name, absl::string_view reason) {
-    if (look_.strays.size() < kMostEntries) look_.strays.push_back({Shown(name), std::string(reason)});
+    if (look_.strays.size() < kMaxEntries) look_.strays.push_back({Shown(name), std::string(reason)});
   }
 
   void AtModel(DIR* folder, const std::string& name) {
     std::vector<std::string> versions;
-    if (!List(folder, versions)) Stray(name, "there are more entries than are looked at");
+    if (!List(folder, versions) && !failed_) Stray(name, "there are more entries than are looked at");
     size_t found = 0;
     for (const std::string& version : versions) {
       const uint64_t number = ModelVersion(version);
       if (number == 0) continue;
       const Folder files = OpenIn(dirfd(folder), version.c_str());
+      if (files == nullptr) Failed();
       if (files != nullptr && AtVersion(files.get(), name, number)) ++found;
     }
     if (found == 0)
@@ -101,12 +127,20 @@ class Look {
 
   bool AtVersion(DIR* folder, const std::string& name, uint64_t version) {
     struct stat about;
-    if (!StatIn(folder, kModelFile, about) || !S_ISREG(about.st_mode)) return false;
+    if (!StatIn(folder, kModelFile, about)) {
+      Failed();
+      return false;
+    }
+    if (!S_ISREG(about.st_mode)) return false;
     ModelFiles files{name, version, absl::StrCat(path_, "/", name, "/", version, "/", kModelFile)};
     std::vector<std::string> names;
     List(folder, names);
     for (const std::string& each : names) {
-      if (!StatIn(folder, each, about) || !S_ISREG(about.st_mode)) continue;
+      if (!StatIn(folder, each, about)) {
+        Failed();
+        continue;
+      }
+      if (!S_ISREG(about.st_mode)) continue;
       files.bytes += static_cast<uint64_t>(about.st_size);
       absl::StrAppend(&files.identity, each, "/", about.st_dev, ".", about.st_ino, ".", about.st_size, ".",
                       about.st_mtim.tv_sec, ".", about.st_mtim.tv_nsec, ".", about.st_ctim.tv_sec, ".",
@@ -117,7 +151,8 @@ class Look {
   }
 
   const std::string path_;
-  size_t left_ = kMostInAll;  // entries that may still be looked at
+  size_t left_ = kMaxInAll;  // entries that may still be looked at
+  bool failed_ = false;      // something of the model that is looked at
   FolderLook look_;
 };
 

@@ -1,7 +1,7 @@
 // What lies in a folder of models: FOLDER/name/version/model.onnx.
 //
 // Whoever may write there is an operator's helper at best, so names are believed in nothing: a
-// name or a version is one plain word, and nothing below the folder is reached through a link.
+// name or a version is one plain word, and a look goes through no link below the folder.
 // A look reads names and sizes, no contents.
 #ifndef KILN_SERVER_MODELS_FOLDER_H_
 #define KILN_SERVER_MODELS_FOLDER_H_
@@ -35,6 +35,8 @@ struct StrayFiles {
 
 struct FolderLook {
   std::vector<ModelFiles> models;  // by name, then version, ascending
+  // Models of which more may be there: the file system failed. Nothing of them is gone for that.
+  std::vector<std::string> unreadable;
   std::vector<StrayFiles> strays;
 };
 

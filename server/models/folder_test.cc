@@ -1,5 +1,7 @@
 #include "server/models/folder.h"
 
+#include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -96,6 +98,24 @@ TEST_F(FolderTest, WhatCannotBeServedIsAStray) {
   ASSERT_EQ(symlink("/etc/passwd", (path_ + "/file/1/model.onnx").c_str()), 0);
   EXPECT_EQ(Strays(), (std::vector<std::string>{"empty", "file", "has space", "inner", "link", "nothing"}));
   EXPECT_EQ(At().models.size(), 1u);
+}
+
+// Descriptors for the folder, and for none in it.
+TEST_F(FolderTest, WhatTheSystemDoesNotShowIsNotGone) {
+  Write("a/1/model.onnx", "1");
+  const int next = open("/dev/null", O_RDONLY);
+  ASSERT_GE(next, 0);
+  close(next);
+  rlimit before;
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  rlimit few = before;
+  few.rlim_cur = static_cast<rlim_t>(next) + 1;
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
+  const FolderLook look = At();
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_EQ(look.models.size(), 0u);
+  EXPECT_EQ(look.unreadable, std::vector<std::string>{"a"});
+  EXPECT_TRUE(At().unreadable.empty());
 }
 
 TEST_F(FolderTest, OneThatIsNotThereIsAnError) {

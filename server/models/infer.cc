@@ -37,7 +37,11 @@ absl::Status NoParameters(const Message& message, absl::string_view what) {
   return NotImplemented(absl::StrCat(what, "parameters.", message.parameters().begin()->first.substr(0, 200)));
 }
 
-std::string ShapeText(absl::Span<const int64_t> shape) { return absl::StrCat("[", absl::StrJoin(shape, ","), "]"); }
+// No longer than a message may be, whatever came.
+std::string ShapeText(absl::Span<const int64_t> shape) {
+  constexpr size_t kMaxShown = 16;
+  return absl::StrCat("[", absl::StrJoin(shape.subspan(0, kMaxShown), ","), shape.size() > kMaxShown ? ",...]" : "]");
+}
 
 // As the model has it: "[batch,3]".
 std::string ShapeText(const ServedModel& model, const ServedModel::Input& input) {

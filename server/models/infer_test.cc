@@ -166,12 +166,12 @@ TEST(Datatypes, HaveNamesOfTheProtocol) {
 TEST(Counters, PartsAddUpToTheWhole) {
   ModelCounters counters;
   const absl::Time begin = absl::FromUnixMillis(77);
-  counters.Succeeded(begin, absl::Nanoseconds(100), absl::Nanoseconds(10), absl::Nanoseconds(20),
+  counters.Succeeded(nullptr, begin, absl::Nanoseconds(100), absl::Nanoseconds(10), absl::Nanoseconds(20),
                      absl::Nanoseconds(30));
-  counters.Succeeded(begin, absl::Nanoseconds(100), absl::Nanoseconds(90), -absl::Nanoseconds(1),
+  counters.Succeeded(nullptr, begin, absl::Nanoseconds(100), absl::Nanoseconds(90), -absl::Nanoseconds(1),
                      absl::Nanoseconds(30));
-  counters.Failed(begin, absl::Nanoseconds(5));
-  const ModelCounts counts = counters.counts();
+  counters.Failed(nullptr, begin, absl::Nanoseconds(5));
+  const ModelCounts counts = counters.all();
   EXPECT_EQ(counts.succeeded, 2u);
   EXPECT_EQ(counts.success_ns, 200u);
   EXPECT_EQ(counts.infer_ns, 60u);
@@ -180,6 +180,18 @@ TEST(Counters, PartsAddUpToTheWhole) {
   EXPECT_EQ(counts.output_ns, 40u);
   EXPECT_EQ(counts.fail_ns, 5u);
   EXPECT_EQ(counts.last_ms, 77);
+}
+
+TEST(Counters, AreOfEachByItself) {
+  ModelCounters counters;
+  const Account a, b, other;
+  counters.Failed(&a, absl::FromUnixMillis(5), absl::Nanoseconds(7));
+  counters.Failed(&b, absl::FromUnixMillis(4), absl::Nanoseconds(11));
+  EXPECT_EQ(counters.CountsOf(&a).fail_ns, 7u);
+  EXPECT_EQ(counters.CountsOf(&b).failed, 1u);
+  EXPECT_EQ(counters.CountsOf(&other).failed, 0u);
+  EXPECT_EQ(counters.all().fail_ns, 18u);
+  EXPECT_EQ(counters.all().last_ms, 5);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -30,6 +31,9 @@ absl::Status NotServed(absl::string_view name, absl::string_view why) {
   detail.set_field(std::string(name));
   return MakeError(detail, absl::StrCat("\"", absl::CHexEscape(name), "\" ", why));
 }
+
+// A name that every client can read; strings of the protocol are UTF-8.
+bool IsPlain(absl::string_view name) { return std::all_of(name.begin(), name.end(), absl::ascii_isprint); }
 
 onnx::ImportOptions OptionsOf(const LoadSettings& settings) {
   onnx::ImportOptions options;
@@ -69,6 +73,7 @@ size_t PlaceOf(const client::SizeVariable& variable, ServedModel& served) {
 // What goes in and out, by the names that the protocol has for it.
 absl::Status Describe(const onnx::Model& model, ServedModel& served) {
   for (const onnx::Model::Input& input : model.inputs) {
+    if (!IsPlain(input.name)) return NotServed(input.name, "is an input's name that is not printable ASCII");
     const Datatype* const datatype = DatatypeOf(input.dtype);
     if (datatype == nullptr) return NotServed(input.name, "is an input of a type that the protocol has no name for");
     ServedModel::Input& made = served.inputs.emplace_back(ServedModel::Input{input.name, input.slot, datatype, {}});
@@ -81,6 +86,7 @@ absl::Status Describe(const onnx::Model& model, ServedModel& served) {
     }
   }
   for (const onnx::Model::Output& output : model.outputs) {
+    if (!IsPlain(output.name)) return NotServed(output.name, "is an output's name that is not printable ASCII");
     if (output.index.has_value() || !output.result.has_value())
       return NotServed(output.name, "is an output that is no tensor: a sequence, or an optional");
     const Datatype* const datatype = DatatypeOf(output.dtype);

@@ -14,9 +14,16 @@ namespace kiln::server {
 namespace {
 
 // Of Load() and Unload(), that wait.
-constexpr size_t kMostJobs = 64;
+constexpr size_t kMaxJobs = 64;
+// What may succeed by itself is tried again after one period, then two, four, up to this many.
+constexpr int kMaxPeriods = 128;
 
-std::string ReasonOf(const absl::Status& status) { return std::string(status.message()); }
+// As a client may be shown it, whatever bytes the file has.
+std::string ReasonOf(const absl::Status& status) { return absl::CHexEscape(status.message()); }
+
+bool MayPass(const absl::Status& status) {
+  return absl::IsResourceExhausted(status) || absl::IsDeadlineExceeded(status) || absl::IsUnavailable(status);
+}
 
 }  // namespace
 
@@ -58,7 +65,7 @@ void ModelRepository::Stop() {
 }
 
 void ModelRepository::Work() {
-  Look();
+  Look().IgnoreError();  // it has been logged
   if (stopping_.load()) return;
   ready_.Notify();
   while (!stopping_.load()) {
@@ -76,7 +83,7 @@ void ModelRepository::Work() {
       continue;
     }
     bell_.Wait(options_.period);
-    if (!stopping_.load()) Look();
+    if (!stopping_.load()) Look().IgnoreError();
   }
 }
 
@@ -86,8 +93,8 @@ void ModelRepository::Ask(Job job) {
     absl::MutexLock lock(&mutex_);
     if (stopped_) {
       refused = MakeError(v1::SHUTTING_DOWN, "the server stops");
-    } else if (jobs_.size() >= kMostJobs) {
-      refused = OverLimit("waiting loads", kMostJobs, jobs_.size() + 1, "too many loads and unloads wait");
+    } else if (jobs_.size() >= kMaxJobs) {
+      refused = OverLimit("waiting loads", kMaxJobs, jobs_.size() + 1, "too many loads and unloads wait");
     } else {
       jobs_.push_back(std::move(job));
     }
@@ -113,7 +120,13 @@ absl::Status ModelRepository::Run(const Job& job) {
       }
     }
   }
-  Look();
+  if (absl::Status looked = Look(); !looked.ok()) {
+    if (DetailOf(looked).has_value()) return looked;
+    v1::ErrorDetail detail;
+    detail.set_code(v1::UNKNOWN_MODEL);
+    detail.set_field("model_name");
+    return MakeError(detail, absl::StrCat("nothing has changed: ", ReasonOf(looked)));
+  }
   if (!job.load) return absl::OkStatus();
   absl::MutexLock lock(&mutex_);
   const auto found = entries_.find(job.name);
@@ -147,19 +160,19 @@ std::vector<ModelFiles> ModelRepository::Wanted(FolderLook& look) const {
   return wanted;
 }
 
-void ModelRepository::Look() {
+absl::Status ModelRepository::Look() {
   absl::StatusOr<FolderLook> look = LookAtFolder(options_.folder);
   if (!look.ok()) {
     // A folder that is not there for a while, such as a network's, takes no model from service.
     if (folder_reason_ != look.status().message())
       log_->warn("event=models_unreadable reason=\"{}\"", absl::CEscape(look.status().message()));
-    folder_reason_ = ReasonOf(look.status());
-    return;
+    folder_reason_ = std::string(look.status().message());
+    return look.status();
   }
   folder_reason_.clear();
   const std::vector<ModelFiles> wanted = Wanted(*look);
   for (const ModelFiles& files : wanted) {
-    if (stopping_.load()) return;
+    if (stopping_.load()) return MakeError(v1::SHUTTING_DOWN, "the server stops");
     LoadOne(files);
   }
   UnloadGone(*look, wanted);
@@ -171,13 +184,15 @@ void ModelRepository::Look() {
     if (!known) log_->warn("event=model_stray name=\"{}\" reason=\"{}\"", stray.name, absl::CEscape(stray.reason));
   }
   strays_ = std::move(look->strays);
+  return absl::OkStatus();
 }
 
 void ModelRepository::LoadOne(const ModelFiles& files) {
   {
     absl::MutexLock lock(&mutex_);
     Slot& slot = entries_[files.name].versions[files.version];
-    if (slot.tried == files.identity) return;
+    if (slot.tried == files.identity && SteadyNow() < slot.retry) return;
+    if (slot.tried != files.identity) slot.periods = 1;
     slot.loading = true;
   }
   const absl::Time begin = SteadyNow();
@@ -201,6 +216,11 @@ void ModelRepository::LoadOne(const ModelFiles& files) {
   slot.loading = false;
   slot.tried = files.identity;
   slot.reason = reason;
+  slot.retry = absl::InfiniteFuture();
+  if (!loaded && MayPass(model.status())) {
+    slot.retry = SteadyNow() + slot.periods * options_.period;
+    slot.periods = std::min(2 * slot.periods, kMaxPeriods);
+  }
   if (!loaded) return;
   before = std::exchange(slot.model, *std::move(model));
 }
@@ -210,20 +230,28 @@ void ModelRepository::UnloadGone(const FolderLook& look, const std::vector<Model
   std::set<std::pair<std::string, uint64_t>> there, kept;
   for (const ModelFiles& files : look.models) there.emplace(files.name, files.version);
   for (const ModelFiles& files : wanted) kept.emplace(files.name, files.version);
+  const std::set<std::string> unreadable(look.unreadable.begin(), look.unreadable.end());
   std::vector<ServedModelPtr> gone;  // go without the lock
   absl::MutexLock lock(&mutex_);
   for (auto entry = entries_.begin(); entry != entries_.end();) {
     auto& [name, known] = *entry;
-    bool newest_serves = false, any_there = false;
-    for (const auto& [version, slot] : known.versions)
-      newest_serves |= slot.model != nullptr && kept.contains({name, version});
+    if (unreadable.contains(name)) {
+      ++entry;
+      continue;
+    }
+    bool newest_serves = false, any_kept = false, any_there = false;
+    for (const auto& [version, slot] : known.versions) {
+      const bool keeps = kept.contains({name, version});
+      any_kept |= keeps;
+      newest_serves |= keeps && slot.model != nullptr;
+    }
     const auto from = there.lower_bound({name, 0});
     any_there = from != there.end() && from->first == name;
     for (auto version = known.versions.begin(); version != known.versions.end();) {
       const std::pair<std::string, uint64_t> id(name, version->first);
       Slot& slot = version->second;
       const bool stays =
-          kept.contains(id) || (there.contains(id) && !known.unloaded && !newest_serves && slot.model != nullptr);
+          kept.contains(id) || (there.contains(id) && any_kept && !newest_serves && slot.model != nullptr);
       if (stays) {
         ++version;
         continue;

@@ -65,10 +65,11 @@ class ModelRepository {
   void Stop();
   // Blocks until the folder has been gone through once, or Stop().
   void WaitUntilReady() { ready_.WaitForNotification(); }
-  bool ready() const { return ready_.HasBeenNotified(); }
+  bool ready() const { return ready_.HasBeenNotified() && !stopping_.load(); }
 
-  // One look, on this thread: before Start(), or instead of it. Blocks for all loads.
-  void Look();
+  // One look, on this thread: before Start(), or instead of it. Blocks for all loads. An error if the folder could not
+  // be read, or the server stops; what a model lacks is in Index().
+  absl::Status Look();
 
   // An empty version is the greatest that is loaded. UNKNOWN_MODEL.
   absl::StatusOr<ServedModelPtr> Find(absl::string_view name, absl::string_view version) const;
@@ -99,7 +100,9 @@ class ModelRepository {
     std::string tried;     // the identity of the files that were loaded last, or could not be
     ServedModelPtr model;  // null: none is
     bool loading = false;
-    std::string reason;  // why `tried` could not be loaded
+    std::string reason;                         // why `tried` could not be loaded
+    absl::Time retry = absl::InfiniteFuture();  // of `tried`, where that may pass
+    int periods = 1;                            // until then
   };
   struct Entry {
     std::map<uint64_t, Slot> versions;

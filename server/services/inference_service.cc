@@ -93,18 +93,24 @@ void rpc::GRPCInferenceService::ModelConfig(
 void rpc::GRPCInferenceService::ModelStatistics(
     UnaryCall<inference::ModelStatisticsRequest, inference::ModelStatisticsResponse>& call) {
   const inference::ModelStatisticsRequest& asked = call.request();
+  // What others ask for is not a tenant's to know.
+  const bool of_all = call.tenant() == nullptr || call.tenant()->Has(Right::kAdmin);
+  const auto add = [&](const ServedModel& model) {
+    const ModelCounts counts = of_all ? model.counters.all() : model.counters.CountsOf(call.control().account);
+    FillStatistics(model, counts, *call.response().add_model_stats());
+  };
   if (!asked.name().empty()) {
     const auto model = FindModel(call.env(), call.session(), asked.name(), asked.version());
     if (!model.ok()) return call.Reply(model.status());
     if (!asked.version().empty()) {
-      FillStatistics(**model, *call.response().add_model_stats());
+      add(**model);
       return call.Reply(absl::OkStatus());
     }
   }
   if (call.env().models == nullptr) return call.Reply(absl::OkStatus());
   const TenantRules* const rules = RulesOf(call.session().get());
   for (const ServedModelPtr& model : call.env().models->Loaded(asked.name())) {
-    if (Engine::MayUse(rules, model->device->name())) FillStatistics(*model, *call.response().add_model_stats());
+    if (Engine::MayUse(rules, model->device->name())) add(*model);
   }
   call.Reply(absl::OkStatus());
 }
@@ -117,7 +123,7 @@ void rpc::GRPCInferenceService::ModelInfer(
   auto own = std::make_shared<Inference>();
   own->model = *std::move(model);
   if (absl::Status status = ToRun(*own->model, message, own->run); !status.ok()) {
-    own->model->counters.Failed(call.begin(), SteadyNow() - call.begin());
+    own->model->counters.Failed(call.control().account, call.begin(), SteadyNow() - call.begin());
     return call.Reply(std::move(status));
   }
   ExecuteRequest& asked = own->run.request;
@@ -130,15 +136,16 @@ void rpc::GRPCInferenceService::ModelInfer(
         const absl::Time executed = SteadyNow();
         const ServedModel& served = *own->model;
         if (!result.ok()) {
-          served.counters.Failed(call.begin(), executed - call.begin());
+          served.counters.Failed(call.control().account, call.begin(), executed - call.begin());
           return call.Reply(result.status());
         }
         call.MarkDone(decoded, executed);
         FillInferResponse(served, call.request(), own->run, *result, call.response());
         call.Keep(std::move(result->charge));
         const ExecuteTiming& timing = result->timing;
-        served.counters.Succeeded(call.begin(), SteadyNow() - call.begin(), Micros(timing.queue),
-                                  decoded - call.begin() + Micros(timing.h2d), Micros(timing.device));
+        served.counters.Succeeded(call.control().account, call.begin(), SteadyNow() - call.begin(),
+                                  Micros(timing.queue), decoded - call.begin() + Micros(timing.h2d),
+                                  Micros(timing.device));
         call.Reply(absl::OkStatus());
       });
 }

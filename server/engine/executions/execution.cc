@@ -91,7 +91,9 @@ void Execution::TakeTurn() {
     const runtime::Estimate& estimate = single->estimate();
     asked.estimate_ns = estimate.expected_ns();
     asked.spread_ns = estimate.spread_ns();
-    asked.guessed = estimate.guessed();
+    // How long a served model took another caller, with other sizes, is no reason to refuse this one.
+    const bool of_other_sizes = request_.program != nullptr && !bound_.variables.empty();
+    asked.guessed = estimate.guessed() || of_other_sizes;
     asked.may_be_long = estimate.floor_ns() > asked.estimate_ns;
   } else {
     for (runtime::hal::Device* device : program().DistinctDevices()) asked.devices.push_back(device);
