@@ -92,8 +92,7 @@ void Execution::TakeTurn() {
     asked.estimate_ns = estimate.expected_ns();
     asked.spread_ns = estimate.spread_ns();
     // How long a served model took another caller, with other sizes, is no reason to refuse this one.
-    const bool of_other_sizes = request_.program != nullptr && !bound_.variables.empty();
-    asked.guessed = estimate.guessed() || of_other_sizes;
+    asked.guessed = estimate.guessed() || (request_.program != nullptr && !bound_.variables.empty());
     asked.may_be_long = estimate.floor_ns() > asked.estimate_ns;
   } else {
     for (runtime::hal::Device* device : program().DistinctDevices()) asked.devices.push_back(device);
