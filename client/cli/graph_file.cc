@@ -56,8 +56,8 @@ absl::StatusOr<v1::Graph> ReadGraph(const std::string& path) {
       return MakeError(v1::MALFORMED_MESSAGE, absl::StrCat(path, ": no serialized kiln.v1.Graph"));
     }
   } else {
-    return absl::InvalidArgumentError(absl::StrCat(
-        path, ": a graph's file ends in .uop, .txtpb or .pb; kiln import makes one of an ONNX model"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": a graph's file ends in .uop, .txtpb or .pb; kiln import makes one of an ONNX model"));
   }
   return graph;
 }
