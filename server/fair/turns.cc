@@ -29,8 +29,8 @@ constexpr int kOverdueTimes = 4;
 // end. So after so many in a row it leaves the others to the watch.
 constexpr int kMostInARow = 32;
 
-// Who comes again once half of what it has there is thought to be done finds room for as much.
-constexpr uint64_t kLeastRetryMillis = 10, kMostRetryMillis = 10'000;
+// The hint when to try again is half of the predicted wait: by then half of the caller's entries should be done.
+constexpr uint64_t kMinRetryMillis = 10, kMaxRetryMillis = 10'000;
 
 absl::Status TooMuchWaiting(size_t most, uint64_t wait_ns) {
   v1::ErrorDetail detail;
@@ -38,8 +38,7 @@ absl::Status TooMuchWaiting(size_t most, uint64_t wait_ns) {
   detail.set_limit("entries waiting for a device");
   detail.set_limit_value(most);
   detail.set_used(most + 1);
-  detail.set_retry_after_ms(
-      static_cast<uint32_t>(std::clamp(wait_ns / 2'000'000, kLeastRetryMillis, kMostRetryMillis)));
+  detail.set_retry_after_ms(static_cast<uint32_t>(std::clamp(wait_ns / 2'000'000, kMinRetryMillis, kMaxRetryMillis)));
   return MakeError(detail, absl::StrCat("the caller has ", most,
                                         " entries waiting for the device, which is the most; wait for answers "
                                         "before asking for more"));

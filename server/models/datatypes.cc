@@ -1,3 +1,4 @@
+// Tested by server/models/infer_test.cc.
 #include "server/models/datatypes.h"
 
 #include <algorithm>

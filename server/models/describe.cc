@@ -1,3 +1,4 @@
+// Tested by tests/e2e/serving_test.py.
 #include "server/models/describe.h"
 
 #include <string>

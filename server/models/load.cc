@@ -1,3 +1,4 @@
+// Tested by tests/e2e/models_test.cc and tests/e2e/serving_test.py.
 #include "server/models/load.h"
 
 #include <algorithm>

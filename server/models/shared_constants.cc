@@ -1,3 +1,4 @@
+// Tested by tests/e2e/models_test.cc.
 #include "server/models/shared_constants.h"
 
 #include <algorithm>
