@@ -105,7 +105,7 @@ absl::StatusOr<std::unique_ptr<ModelRepository>> OpenModels(const v1::ServerConf
   options.max_time = absl::Seconds(config.model_limits().max_seconds());
   // Both are mistakes of whoever starts the server, who is told now.
   KILN_RETURN_IF_ERROR(engine.FindDevice(options.load.device).status());
-  KILN_RETURN_IF_ERROR(LookAtFolder(options.folder).status());
+  KILN_RETURN_IF_ERROR(ScanFolder(options.folder).status());
   return std::make_unique<ModelRepository>(std::move(options), &engine, std::move(log));
 }
 

@@ -20,7 +20,7 @@ namespace kiln::server {
 namespace {
 
 constexpr size_t kMaxEntries = 4096;           // of one folder
-constexpr size_t kMaxInAll = size_t{1} << 16;  // of one look
+constexpr size_t kMaxInAll = size_t{1} << 16;  // of one scan
 constexpr size_t kLongestName = 128;
 
 struct Close {
@@ -46,41 +46,41 @@ bool StatIn(DIR* folder, const std::string& name, struct stat& about) {
 
 std::string Shown(absl::string_view name) { return absl::CHexEscape(name.substr(0, kLongestName)); }
 
-class Look {
+class Scanner {
  public:
-  explicit Look(std::string path) : path_(std::move(path)) {}
+  explicit Scanner(std::string path) : path_(std::move(path)) {}
 
-  absl::StatusOr<FolderLook> At() {
+  absl::StatusOr<FolderScan> Scan() {
     const Folder root = OpenIn(AT_FDCWD, path_.c_str(), /*follow=*/true);
     if (root == nullptr) return absl::NotFoundError(absl::StrCat("models: ", path_, ": ", std::strerror(errno)));
     std::vector<std::string> names;
     if (!List(root.get(), names)) {
       if (failed_) return absl::NotFoundError(absl::StrCat("models: ", path_, ": cannot be listed"));
-      Stray("...", "there are more entries than are looked at");
+      Skip("...", "there are more entries than are looked at");
     }
     for (const std::string& name : names) {
       if (!IsModelName(name)) {
         struct stat about;
         if (!StatIn(root.get(), name, about) || S_ISREG(about.st_mode)) continue;
-        Stray(name, "a model's name begins with a letter or a digit, and has these, '.', '_' and '-', at most 128");
+        Skip(name, "a model's name begins with a letter or a digit, and has these, '.', '_' and '-', at most 128");
         continue;
       }
       failed_ = false;
-      const size_t before = look_.models.size();
+      const size_t before = scan_.models.size();
       const Folder model = OpenIn(dirfd(root.get()), name.c_str());
       if (model != nullptr) {
         AtModel(model.get(), name);
       } else if (struct stat about; Failed() || !StatIn(root.get(), name, about) || !S_ISREG(about.st_mode)) {
-        Stray(name, "no folder that can be read; links are not followed");
+        Skip(name, "no folder that can be read; links are not followed");
       }
       if (!failed_) continue;
-      look_.models.resize(before);
-      look_.unreadable.push_back(name);
+      scan_.models.resize(before);
+      scan_.unreadable.push_back(name);
     }
-    std::sort(look_.models.begin(), look_.models.end(), [](const ModelFiles& a, const ModelFiles& b) {
+    std::sort(scan_.models.begin(), scan_.models.end(), [](const ModelFiles& a, const ModelFiles& b) {
       return std::pair(a.name, a.version) < std::pair(b.name, b.version);
     });
-    return std::move(look_);
+    return std::move(scan_);
   }
 
  private:
@@ -106,13 +106,13 @@ class Look {
     return !failed_;
   }
 
-  void Stray(absl::string_view name, absl::string_view reason) {
-    if (look_.strays.size() < kMaxEntries) look_.strays.push_back({Shown(name), std::string(reason)});
+  void Skip(absl::string_view name, absl::string_view reason) {
+    if (scan_.skipped.size() < kMaxEntries) scan_.skipped.push_back({Shown(name), std::string(reason)});
   }
 
   void AtModel(DIR* folder, const std::string& name) {
     std::vector<std::string> versions;
-    if (!List(folder, versions) && !failed_) Stray(name, "there are more entries than are looked at");
+    if (!List(folder, versions) && !failed_) Skip(name, "there are more entries than are looked at");
     size_t found = 0;
     for (const std::string& version : versions) {
       const uint64_t number = ModelVersion(version);
@@ -121,8 +121,7 @@ class Look {
       if (files == nullptr) Failed();
       if (files != nullptr && AtVersion(files.get(), name, number)) ++found;
     }
-    if (found == 0)
-      Stray(name, absl::StrCat("has no VERSION/", kModelFile, ", with a version such as 1, and no links"));
+    if (found == 0) Skip(name, absl::StrCat("has no VERSION/", kModelFile, ", with a version such as 1, and no links"));
   }
 
   bool AtVersion(DIR* folder, const std::string& name, uint64_t version) {
@@ -146,14 +145,14 @@ class Look {
                       about.st_mtim.tv_sec, ".", about.st_mtim.tv_nsec, ".", about.st_ctim.tv_sec, ".",
                       about.st_ctim.tv_nsec, "/");
     }
-    look_.models.push_back(std::move(files));
+    scan_.models.push_back(std::move(files));
     return true;
   }
 
   const std::string path_;
   size_t left_ = kMaxInAll;  // entries that may still be looked at
   bool failed_ = false;      // something of the model that is looked at
-  FolderLook look_;
+  FolderScan scan_;
 };
 
 }  // namespace
@@ -170,6 +169,6 @@ uint64_t ModelVersion(absl::string_view text) {
   return digits && absl::SimpleAtoi(text, &number) ? number : 0;
 }
 
-absl::StatusOr<FolderLook> LookAtFolder(const std::string& folder) { return Look(folder).At(); }
+absl::StatusOr<FolderScan> ScanFolder(const std::string& folder) { return Scanner(folder).Scan(); }
 
 }  // namespace kiln::server

@@ -1,8 +1,8 @@
 // What lies in a folder of models: FOLDER/name/version/model.onnx.
 //
 // Whoever may write there is an operator's helper at best, so names are believed in nothing: a
-// name or a version is one plain word, and a look goes through no link below the folder.
-// A look reads names and sizes, no contents.
+// name or a version is one plain word, and a scan goes through no link below the folder.
+// A scan reads names and sizes, no contents.
 #ifndef KILN_SERVER_MODELS_FOLDER_H_
 #define KILN_SERVER_MODELS_FOLDER_H_
 
@@ -28,16 +28,16 @@ struct ModelFiles {
 };
 
 // What is there and cannot be served.
-struct StrayFiles {
+struct SkippedFiles {
   std::string name;  // as it may be shown
   std::string reason;
 };
 
-struct FolderLook {
+struct FolderScan {
   std::vector<ModelFiles> models;  // by name, then version, ascending
   // Models of which more may be there: the file system failed. Nothing of them is gone for that.
   std::vector<std::string> unreadable;
-  std::vector<StrayFiles> strays;
+  std::vector<SkippedFiles> skipped;
 };
 
 // A letter or digit, then letters, digits, '.', '_' and '-'; at most 128 bytes.
@@ -45,9 +45,9 @@ bool IsModelName(absl::string_view name);
 // A number from 1 on, without a zero before it; 0 for what is none.
 uint64_t ModelVersion(absl::string_view text);
 
-// NOT_FOUND if the folder cannot be read. Looks at no more than 4096 entries of any folder, and 65536
-// in all; that there are more is a stray. Blocks for the file system.
-absl::StatusOr<FolderLook> LookAtFolder(const std::string& folder);
+// NOT_FOUND if the folder cannot be read. Reads no more than 4096 entries of any folder, and 65536
+// in all; that there are more is among the skipped. Blocks for the file system.
+absl::StatusOr<FolderScan> ScanFolder(const std::string& folder);
 
 }  // namespace kiln::server
 

@@ -32,14 +32,14 @@ class FolderTest : public ::testing::Test {
     std::ofstream(path_ + "/" + file, std::ios::binary) << bytes;
   }
 
-  FolderLook At() {
-    auto look = LookAtFolder(path_);
-    EXPECT_TRUE(look.ok()) << look.status();
-    return look.ok() ? *std::move(look) : FolderLook();
+  FolderScan At() {
+    auto scan = ScanFolder(path_);
+    EXPECT_TRUE(scan.ok()) << scan.status();
+    return scan.ok() ? *std::move(scan) : FolderScan();
   }
-  std::vector<std::string> Strays() {
+  std::vector<std::string> Skipped() {
     std::vector<std::string> names;
-    for (const StrayFiles& stray : At().strays) names.push_back(stray.name);
+    for (const SkippedFiles& skipped : At().skipped) names.push_back(skipped.name);
     return names;
   }
 
@@ -65,13 +65,13 @@ TEST_F(FolderTest, ModelsComeByNameAndByNumber) {
   Write("a/1/model.onnx", "1");
   Write("a/notes/model.onnx", "1");
   Write("README.txt/../readme", "no model");
-  const FolderLook look = At();
-  ASSERT_EQ(look.models.size(), 3u);
-  EXPECT_EQ(look.models[0].name, "a");
-  EXPECT_EQ(look.models[1].version, 9u);
-  EXPECT_EQ(look.models[1].bytes, 5u);
-  EXPECT_EQ(look.models[2].version, 10u);
-  EXPECT_EQ(look.models[2].path, path_ + "/b/10/model.onnx");
+  const FolderScan scan = At();
+  ASSERT_EQ(scan.models.size(), 3u);
+  EXPECT_EQ(scan.models[0].name, "a");
+  EXPECT_EQ(scan.models[1].version, 9u);
+  EXPECT_EQ(scan.models[1].bytes, 5u);
+  EXPECT_EQ(scan.models[2].version, 10u);
+  EXPECT_EQ(scan.models[2].path, path_ + "/b/10/model.onnx");
 }
 
 TEST_F(FolderTest, WhatIsBesideAModelChangesItsIdentity) {
@@ -85,7 +85,7 @@ TEST_F(FolderTest, WhatIsBesideAModelChangesItsIdentity) {
   EXPECT_NE(At().models[0].identity, second);
 }
 
-TEST_F(FolderTest, WhatCannotBeServedIsAStray) {
+TEST_F(FolderTest, WhatCannotBeServedIsSkipped) {
   Write("good/1/model.onnx", "1");
   Write("has space/1/model.onnx", "1");
   Write("nothing/1/other.onnx", "1");
@@ -96,7 +96,7 @@ TEST_F(FolderTest, WhatCannotBeServedIsAStray) {
   ASSERT_EQ(symlink((path_ + "/good/1").c_str(), (path_ + "/inner/1").c_str()), 0);
   Make("file/1");
   ASSERT_EQ(symlink("/etc/passwd", (path_ + "/file/1/model.onnx").c_str()), 0);
-  EXPECT_EQ(Strays(), (std::vector<std::string>{"empty", "file", "has space", "inner", "link", "nothing"}));
+  EXPECT_EQ(Skipped(), (std::vector<std::string>{"empty", "file", "has space", "inner", "link", "nothing"}));
   EXPECT_EQ(At().models.size(), 1u);
 }
 
@@ -111,15 +111,15 @@ TEST_F(FolderTest, WhatTheSystemDoesNotShowIsNotGone) {
   rlimit few = before;
   few.rlim_cur = static_cast<rlim_t>(next) + 1;
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
-  const FolderLook look = At();
+  const FolderScan scan = At();
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
-  EXPECT_EQ(look.models.size(), 0u);
-  EXPECT_EQ(look.unreadable, std::vector<std::string>{"a"});
+  EXPECT_EQ(scan.models.size(), 0u);
+  EXPECT_EQ(scan.unreadable, std::vector<std::string>{"a"});
   EXPECT_TRUE(At().unreadable.empty());
 }
 
 TEST_F(FolderTest, OneThatIsNotThereIsAnError) {
-  EXPECT_EQ(LookAtFolder(path_ + "/no").status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(ScanFolder(path_ + "/no").status().code(), absl::StatusCode::kNotFound);
 }
 
 }  // namespace

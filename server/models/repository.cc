@@ -66,7 +66,7 @@ void ModelRepository::Stop() {
 }
 
 void ModelRepository::Work() {
-  Look().IgnoreError();  // it has been logged
+  Poll().IgnoreError();  // it has been logged
   if (stopping_.load()) return;
   ready_.Notify();
   while (!stopping_.load()) {
@@ -84,7 +84,7 @@ void ModelRepository::Work() {
       continue;
     }
     bell_.Wait(options_.period);
-    if (!stopping_.load()) Look().IgnoreError();
+    if (!stopping_.load()) Poll().IgnoreError();
   }
 }
 
@@ -121,12 +121,12 @@ absl::Status ModelRepository::Run(const Job& job) {
       }
     }
   }
-  if (absl::Status looked = Look(); !looked.ok()) {
-    if (DetailOf(looked).has_value()) return looked;
+  if (absl::Status polled = Poll(); !polled.ok()) {
+    if (DetailOf(polled).has_value()) return polled;
     v1::ErrorDetail detail;
     detail.set_code(v1::UNKNOWN_MODEL);
     detail.set_field("model_name");
-    return MakeError(detail, absl::StrCat("nothing has changed: ", ReasonOf(looked)));
+    return MakeError(detail, absl::StrCat("nothing has changed: ", ReasonOf(polled)));
   }
   if (!job.load) return absl::OkStatus();
   absl::MutexLock lock(&mutex_);
@@ -142,49 +142,51 @@ absl::Status ModelRepository::Run(const Job& job) {
   return absl::OkStatus();
 }
 
-std::vector<ModelFiles> ModelRepository::Wanted(FolderLook& look) const {
+std::vector<ModelFiles> ModelRepository::Wanted(FolderScan& scan) const {
   std::vector<ModelFiles> wanted;
   absl::MutexLock lock(&mutex_);
-  for (size_t i = 0; i < look.models.size(); ++i) {
-    const ModelFiles& files = look.models[i];
-    const bool greatest = i + 1 == look.models.size() || look.models[i + 1].name != files.name;
+  for (size_t i = 0; i < scan.models.size(); ++i) {
+    const ModelFiles& files = scan.models[i];
+    const bool greatest = i + 1 == scan.models.size() || scan.models[i + 1].name != files.name;
     if (!options_.all_versions && !greatest) continue;
     const auto entry = entries_.find(files.name);
     if (entry != entries_.end() && entry->second.unloaded) continue;
     if (wanted.size() < options_.max_models) {
       wanted.push_back(files);
     } else {
-      look.strays.push_back({absl::StrCat(files.name, "/", files.version),
-                             absl::StrCat("model_limits.max_models: ", options_.max_models, " others come before it")});
+      scan.skipped.push_back(
+          {absl::StrCat(files.name, "/", files.version),
+           absl::StrCat("model_limits.max_models: ", options_.max_models, " others come before it")});
     }
   }
   return wanted;
 }
 
-absl::Status ModelRepository::Look() {
-  absl::StatusOr<FolderLook> look = LookAtFolder(options_.folder);
-  if (!look.ok()) {
+absl::Status ModelRepository::Poll() {
+  absl::StatusOr<FolderScan> scan = ScanFolder(options_.folder);
+  if (!scan.ok()) {
     // A folder that is not there for a while, such as a network's, takes no model from service.
-    if (folder_reason_ != look.status().message())
-      log_->warn("event=models_unreadable reason=\"{}\"", absl::CEscape(look.status().message()));
-    folder_reason_ = std::string(look.status().message());
-    return look.status();
+    if (folder_reason_ != scan.status().message())
+      log_->warn("event=models_unreadable reason=\"{}\"", absl::CEscape(scan.status().message()));
+    folder_reason_ = std::string(scan.status().message());
+    return scan.status();
   }
   folder_reason_.clear();
-  const std::vector<ModelFiles> wanted = Wanted(*look);
+  const std::vector<ModelFiles> wanted = Wanted(*scan);
   for (const ModelFiles& files : wanted) {
     if (stopping_.load()) return MakeError(v1::SHUTTING_DOWN, "the server stops");
     LoadOne(files);
   }
-  UnloadGone(*look, wanted);
-  constants_.Tidy();
+  UnloadGone(*scan, wanted);
+  constants_.RemoveExpired();
   absl::MutexLock lock(&mutex_);
-  for (const StrayFiles& stray : look->strays) {
-    const bool known = std::any_of(strays_.begin(), strays_.end(),
-                                   [&](const StrayFiles& before) { return before.name == stray.name; });
-    if (!known) log_->warn("event=model_stray name=\"{}\" reason=\"{}\"", stray.name, absl::CEscape(stray.reason));
+  for (const SkippedFiles& skipped : scan->skipped) {
+    const bool known = std::any_of(skipped_.begin(), skipped_.end(),
+                                   [&](const SkippedFiles& before) { return before.name == skipped.name; });
+    if (!known)
+      log_->warn("event=model_skipped name=\"{}\" reason=\"{}\"", skipped.name, absl::CEscape(skipped.reason));
   }
-  strays_ = std::move(look->strays);
+  skipped_ = std::move(scan->skipped);
   return absl::OkStatus();
 }
 
@@ -227,11 +229,11 @@ void ModelRepository::LoadOne(const ModelFiles& files) {
 }
 
 // A version that is there, and is not wanted for a greater one, serves until that is loaded.
-void ModelRepository::UnloadGone(const FolderLook& look, const std::vector<ModelFiles>& wanted) {
+void ModelRepository::UnloadGone(const FolderScan& scan, const std::vector<ModelFiles>& wanted) {
   std::set<std::pair<std::string, uint64_t>> there, kept;
-  for (const ModelFiles& files : look.models) there.emplace(files.name, files.version);
+  for (const ModelFiles& files : scan.models) there.emplace(files.name, files.version);
   for (const ModelFiles& files : wanted) kept.emplace(files.name, files.version);
-  const std::set<std::string> unreadable(look.unreadable.begin(), look.unreadable.end());
+  const std::set<std::string> unreadable(scan.unreadable.begin(), scan.unreadable.end());
   std::vector<ServedModelPtr> gone;  // go without the lock
   absl::MutexLock lock(&mutex_);
   for (auto entry = entries_.begin(); entry != entries_.end();) {
@@ -306,7 +308,8 @@ std::vector<ModelRepository::Row> ModelRepository::Index() const {
       rows.push_back({name, absl::StrCat(version), state, slot.reason});
     }
   }
-  for (const StrayFiles& stray : strays_) rows.push_back({stray.name, "", Row::State::kUnavailable, stray.reason});
+  for (const SkippedFiles& skipped : skipped_)
+    rows.push_back({skipped.name, "", Row::State::kUnavailable, skipped.reason});
   return rows;
 }
 

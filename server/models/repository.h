@@ -1,6 +1,6 @@
 // The models of a folder, loaded, and kept as the folder is.
 //
-// One thread looks at the folder every few seconds and loads what is new, one after the other. A version whose files
+// One thread polls the folder every few seconds and loads what is new, one after the other. A version whose files
 // change is loaded beside the one that runs, and takes its place once it is ready; if that fails, the one before stays
 // and the index says why. What is gone from the folder is unloaded. Whoever runs a model holds it, so no run notices.
 //
@@ -38,7 +38,7 @@
 
 namespace kiln::server {
 
-// Safe from any thread, but for Look().
+// Safe from any thread, but for Poll().
 class ModelRepository {
  public:
   // No tenant can be called so.
@@ -50,7 +50,7 @@ class ModelRepository {
     bool all_versions = false;                     // else the greatest alone
     size_t max_models = 256;                       // versions that are loaded
     absl::Duration max_time = absl::Seconds(300);  // of one load
-    absl::Duration period = absl::Seconds(2);      // between two looks
+    absl::Duration period = absl::Seconds(2);      // between two polls
   };
 
   // `engine` outlives it.
@@ -59,7 +59,7 @@ class ModelRepository {
   ModelRepository(const ModelRepository&) = delete;
   ModelRepository& operator=(const ModelRepository&) = delete;
 
-  // Begins to look at the folder, on a thread of its own.
+  // Begins to poll the folder, on a thread of its own.
   void Start();
   // Ends that, and the load that is under way; what is loaded stays. Blocks until it has ended.
   void Stop();
@@ -67,9 +67,9 @@ class ModelRepository {
   void WaitUntilReady() { ready_.WaitForNotification(); }
   bool ready() const { return ready_.HasBeenNotified() && !stopping_.load(); }
 
-  // One look, on this thread: before Start(), or instead of it. Blocks for all loads. An error if the folder could not
+  // One poll, on this thread: before Start(), or instead of it. Blocks for all loads. An error if the folder could not
   // be read, or the server stops; what a model lacks is in Index().
-  absl::Status Look();
+  absl::Status Poll();
 
   // An empty version is the greatest that is loaded. UNKNOWN_MODEL.
   absl::StatusOr<ServedModelPtr> Find(absl::string_view name, absl::string_view version) const;
@@ -85,14 +85,14 @@ class ModelRepository {
   };
   std::vector<Row> Index() const;
 
-  // For operators; called back once, on the looking thread, or here if it is refused. Of one name: loads what is not
+  // For operators; called back once, on the polling thread, or here if it is refused. Of one name: loads what is not
   // loaded, also what failed before; UNKNOWN_MODEL if the folder has none, else the first reason for what could not
   // be loaded. Unload() lasts until Load().
   using Done = absl::AnyInvocable<void(absl::Status)>;
   void Load(std::string name, Done done);
   void Unload(std::string name, Done done);
 
-  // Tensors of weights in memory. Not while a look is under way.
+  // Tensors of weights in memory. Not while a poll is under way.
   size_t constants() const { return constants_.count(); }
 
  private:
@@ -118,22 +118,22 @@ class ModelRepository {
   absl::Status Run(const Job& job);
   void Ask(Job job);
   // Of the versions there are, those that are to be loaded.
-  std::vector<ModelFiles> Wanted(FolderLook& look) const;
+  std::vector<ModelFiles> Wanted(FolderScan& scan) const;
   void LoadOne(const ModelFiles& files);
-  void UnloadGone(const FolderLook& look, const std::vector<ModelFiles>& wanted);
+  void UnloadGone(const FolderScan& scan, const std::vector<ModelFiles>& wanted);
 
   const Options options_;
   Engine* const engine_;
   const std::shared_ptr<spdlog::logger> log_;
   const SessionPtr session_;
-  SharedConstants constants_;  // the looking thread's
+  SharedConstants constants_;  // the polling thread's
   std::string folder_reason_;  // the same: why it could not be read
   std::atomic<bool> stopping_{false};
   absl::Notification ready_;
 
   mutable absl::Mutex mutex_;
   std::map<std::string, Entry, std::less<>> entries_ ABSL_GUARDED_BY(mutex_);
-  std::vector<StrayFiles> strays_ ABSL_GUARDED_BY(mutex_);
+  std::vector<SkippedFiles> skipped_ ABSL_GUARDED_BY(mutex_);
   std::deque<Job> jobs_ ABSL_GUARDED_BY(mutex_);
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
   Bell bell_;

@@ -58,7 +58,7 @@ absl::StatusOr<BufferTable::Record> SharedConstants::Hold(runtime::hal::Device& 
   return record;
 }
 
-void SharedConstants::Tidy() {
+void SharedConstants::RemoveExpired() {
   absl::erase_if(held_, [](const auto& each) { return each.second.expired(); });
 }
 

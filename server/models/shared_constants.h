@@ -29,7 +29,7 @@ class SharedConstants {
                                            absl::Span<const int64_t> shape, absl::string_view bytes);
 
   // Forgets what nobody has any more.
-  void Tidy();
+  void RemoveExpired();
   // Tensors that are held.
   size_t count() const;
 

@@ -1,4 +1,4 @@
-// A folder of models while it changes, look by look: what is loaded, what stays, what is in memory; and who pays.
+// A folder of models while it changes, poll by poll: what is loaded, what stays, what is in memory; and who pays.
 #include <gtest/gtest.h>
 #include <spdlog/sinks/null_sink.h>
 #include <spdlog/spdlog.h>
@@ -140,21 +140,21 @@ class ModelsTest : public ServerTest {
 TEST_F(ModelsTest, ComeChangeAndGoWithTheFolder) {
   folder_.Put("a", 1, Adds(1));
   Open();
-  ASSERT_TRUE(models_->Look().ok());
+  ASSERT_TRUE(models_->Poll().ok());
   EXPECT_EQ(Index(), "a/1");
   const server::ServedModelPtr first = *models_->Find("a", "");
-  ASSERT_TRUE(models_->Look().ok());
+  ASSERT_TRUE(models_->Poll().ok());
   EXPECT_EQ(*models_->Find("a", "1"), first);  // nothing changed
 
   folder_.Put("a", 1, Adds(2));
   folder_.Put("b", 3, Adds(2));
-  ASSERT_TRUE(models_->Look().ok());
+  ASSERT_TRUE(models_->Poll().ok());
   EXPECT_EQ(Index(), "a/1 b/3");
   EXPECT_NE(*models_->Find("a", ""), first);
   EXPECT_EQ(first->weights.size(), 1u);  // whoever runs it has it still
 
   folder_.Remove("b", 3);
-  ASSERT_TRUE(models_->Look().ok());
+  ASSERT_TRUE(models_->Poll().ok());
   EXPECT_EQ(Index(), "a/1 b/?");
   EXPECT_EQ(DetailOf(models_->Find("b", "").status())->code(), v1::UNKNOWN_MODEL);
 }
@@ -163,24 +163,24 @@ TEST_F(ModelsTest, OneThatCannotBeLoadedLeavesTheOneBefore) {
   folder_.Put("a", 1, Adds(1));
   folder_.Put("bad", 1, "no model");
   Open();
-  ASSERT_TRUE(models_->Look().ok());
+  ASSERT_TRUE(models_->Poll().ok());
   EXPECT_EQ(Index(), "a/1 bad/1?");
   EXPECT_TRUE(HasReason("bad: the file is no ONNX model")) << reasons_;
   const server::ServedModelPtr first = *models_->Find("a", "");
 
   folder_.Put("a", 1, Adds(1).substr(0, 500));  // the same version, damaged
-  ASSERT_TRUE(models_->Look().ok());
+  ASSERT_TRUE(models_->Poll().ok());
   EXPECT_EQ(Index(), "a/1 bad/1?");
   EXPECT_TRUE(HasReason("a: ")) << reasons_;
   EXPECT_EQ(*models_->Find("a", ""), first);
 
   folder_.Put("a", 2, "no model");  // a greater one, damaged
-  ASSERT_TRUE(models_->Look().ok());
+  ASSERT_TRUE(models_->Poll().ok());
   EXPECT_EQ(Index(), "a/1 a/2? bad/1?");
   EXPECT_EQ(*models_->Find("a", ""), first);
 
   folder_.Put("a", 2, Adds(2));
-  ASSERT_TRUE(models_->Look().ok());
+  ASSERT_TRUE(models_->Poll().ok());
   EXPECT_EQ(Index(), "a/2 bad/1?");
   EXPECT_FALSE(HasReason("a: ")) << reasons_;
 }
@@ -188,10 +188,10 @@ TEST_F(ModelsTest, OneThatCannotBeLoadedLeavesTheOneBefore) {
 TEST_F(ModelsTest, TheLatestVersionServesOrAll) {
   for (const int version : {1, 2, 10}) folder_.Put("a", version, Adds(1));
   Open();
-  ASSERT_TRUE(models_->Look().ok());
+  ASSERT_TRUE(models_->Poll().ok());
   EXPECT_EQ(Index(), "a/10");
   Open(/*all_versions=*/true);
-  ASSERT_TRUE(models_->Look().ok());
+  ASSERT_TRUE(models_->Poll().ok());
   EXPECT_EQ(Index(), "a/1 a/2 a/10");
   EXPECT_EQ((*models_->Find("a", ""))->version, 10u);
   EXPECT_EQ((*models_->Find("a", "2"))->version, 2u);
@@ -203,19 +203,19 @@ TEST_F(ModelsTest, EqualConstantsAreInMemoryOnceAndHaveAnOwner) {
   folder_.Put("a", 2, Adds(1));
   folder_.Put("b", 1, Adds(1));
   Open(/*all_versions=*/true);
-  ASSERT_TRUE(models_->Look().ok());
+  ASSERT_TRUE(models_->Poll().ok());
   EXPECT_EQ(models_->constants(), 1u);
   EXPECT_EQ(InMemory(), kBytes);
   EXPECT_EQ((*models_->Find("a", "1"))->weights[0].memory, (*models_->Find("b", ""))->weights[0].memory);
 
   folder_.Put("b", 1, Adds(7));
-  ASSERT_TRUE(models_->Look().ok());
+  ASSERT_TRUE(models_->Poll().ok());
   EXPECT_EQ(models_->constants(), 2u);
   EXPECT_EQ(InMemory(), 2 * kBytes);
 
   folder_.Remove("a", 1);
   folder_.Remove("a", 2);
-  ASSERT_TRUE(models_->Look().ok());
+  ASSERT_TRUE(models_->Poll().ok());
   EXPECT_EQ(models_->constants(), 1u);
   EXPECT_EQ(InMemory(), kBytes);
   models_.reset();
@@ -225,16 +225,16 @@ TEST_F(ModelsTest, EqualConstantsAreInMemoryOnceAndHaveAnOwner) {
 TEST_F(ModelsTest, HaveLimits) {
   for (const char* name : {"a", "b", "c"}) folder_.Put(name, 1, Adds(1));
   Open(/*all_versions=*/false, /*max_models=*/2);
-  ASSERT_TRUE(models_->Look().ok());
+  ASSERT_TRUE(models_->Poll().ok());
   EXPECT_EQ(Index(), "a/1 b/1 c/1/?");
   EXPECT_TRUE(HasReason("max_models")) << reasons_;
   folder_.Put("0", 1, Adds(1));  // by name before one that is loaded
-  ASSERT_TRUE(models_->Look().ok());
+  ASSERT_TRUE(models_->Poll().ok());
   EXPECT_EQ(Index(), "0/1 a/1 b/1/? c/1/?");
   folder_.Remove("0", 1);
-  ASSERT_TRUE(models_->Look().ok());
+  ASSERT_TRUE(models_->Poll().ok());
   Open(/*all_versions=*/false, /*max_models=*/2, /*max_bytes=*/kBytes);  // the file has some more
-  ASSERT_TRUE(models_->Look().ok());
+  ASSERT_TRUE(models_->Poll().ok());
   EXPECT_EQ(Index(), "a/1? b/1? 0/? c/1/?");
   EXPECT_TRUE(HasReason("bytes")) << reasons_;
 }
@@ -244,11 +244,11 @@ TEST_F(ModelsTest, WhatLacksMemoryIsTriedAgain) {
   Open();
   Account& owner = *server_->engine().accounts().Of(ModelRepository::kOwner);
   owner.SetLimits({kBytes - 1});  // of device_bytes, the first
-  ASSERT_TRUE(models_->Look().ok());
+  ASSERT_TRUE(models_->Poll().ok());
   EXPECT_EQ(Index(), "a/1?");
   owner.SetLimits({});
   // After one period.
-  EXPECT_TRUE(Eventually([&] { return models_->Look().ok() && Index() == "a/1"; })) << reasons_;
+  EXPECT_TRUE(Eventually([&] { return models_->Poll().ok() && Index() == "a/1"; })) << reasons_;
 }
 
 TEST_F(ModelsTest, OperatorsLoadAndUnload) {
