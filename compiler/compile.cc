@@ -14,7 +14,7 @@
 #include "compiler/lower/compile_kernels.h"
 #include "compiler/lower/executable_builder.h"
 #include "compiler/pass/pipeline.h"
-#include "compiler/schedule/overwritten.h"
+#include "compiler/schedule/memory/overwritten.h"
 #include "compiler/structure/entry.h"
 #include "compiler/structure/tf32.h"
 

@@ -15,8 +15,8 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "kiln/v1/config.pb.h"
-#include "server/services/gate.h"
-#include "server/services/request_pool.h"
+#include "server/services/requests/gate.h"
+#include "server/services/requests/request_pool.h"
 
 namespace kiln::server {
 

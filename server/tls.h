@@ -4,8 +4,8 @@
 // that do not belong together, as they do for a moment whenever both are replaced, and then lets nobody in. So the
 // files are read here. As a connection begins, gRPC asks for what was last found good.
 //
-// Tested by tests/e2e/identity_test.cc and tests/python/identity_test.py; with files that have faults and a clock that
-// is set, by tests/chaos/tls_files_test.py.
+// Tested by tests/e2e/tenants/identity_test.cc and tests/python/server/identity_test.py; with files that have faults
+// and a clock that is set, by tests/chaos/tls_files_test.py.
 #ifndef KILN_SERVER_TLS_H_
 #define KILN_SERVER_TLS_H_
 

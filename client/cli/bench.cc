@@ -9,9 +9,9 @@
 #include "absl/time/time.h"
 #include "base/error.h"
 #include "client/cli/command.h"
-#include "client/cli/graph_file.h"
 #include "client/cli/inputs.h"
-#include "client/cli/table.h"
+#include "client/cli/text/graph_file.h"
+#include "client/cli/text/table.h"
 
 namespace kiln::cli {
 namespace {

@@ -14,7 +14,7 @@
 #include "base/store/bundle.h"
 #include "base/store/disk_store.h"
 #include "client/cli/command.h"
-#include "client/cli/table.h"
+#include "client/cli/text/table.h"
 
 namespace kiln::cli {
 namespace {

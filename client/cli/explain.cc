@@ -9,10 +9,10 @@
 #include "base/error.h"
 #include "base/graph/graph_hash.h"
 #include "client/cli/command.h"
-#include "client/cli/graph_file.h"
-#include "client/cli/pictures.h"
-#include "client/cli/stages.h"
-#include "client/cli/table.h"
+#include "client/cli/text/graph_file.h"
+#include "client/cli/text/pictures.h"
+#include "client/cli/text/stages.h"
+#include "client/cli/text/table.h"
 #include "kiln/v1/debug_service.pb.h"
 
 namespace kiln::cli {

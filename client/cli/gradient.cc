@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "base/graph/graph_text.h"
 #include "client/cli/command.h"
-#include "client/cli/graph_file.h"
+#include "client/cli/text/graph_file.h"
 
 namespace kiln::cli {
 namespace {

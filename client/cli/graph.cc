@@ -8,9 +8,9 @@
 #include "base/graph/graph_hash.h"
 #include "base/graph/graph_text.h"
 #include "client/cli/command.h"
-#include "client/cli/graph_file.h"
-#include "client/cli/stages.h"
-#include "client/cli/svg.h"
+#include "client/cli/text/graph_file.h"
+#include "client/cli/text/stages.h"
+#include "client/cli/text/svg.h"
 #include "kiln/v1/debug_service.pb.h"
 
 namespace kiln::cli {

@@ -13,7 +13,7 @@
 #include "base/graph/graph_text.h"
 #include "client/cli/command.h"
 #include "client/cli/onnx_model.h"
-#include "client/cli/table.h"
+#include "client/cli/text/table.h"
 #include "client/cpp/arrays/npy.h"
 
 namespace kiln::cli {

@@ -6,8 +6,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/error.h"
-#include "client/cli/graph_file.h"
-#include "client/cli/tensor_text.h"
+#include "client/cli/text/graph_file.h"
+#include "client/cli/text/tensor_text.h"
 #include "client/cpp/arrays/npy.h"
 
 namespace kiln::cli {

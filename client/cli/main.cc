@@ -3,7 +3,7 @@
 #include <cstdio>
 
 #include "client/cli/command.h"
-#include "client/cli/error_text.h"
+#include "client/cli/text/error_text.h"
 
 namespace kiln::cli {
 

@@ -1,4 +1,4 @@
-// Tested by tests/python/onnx_cli_test.py.
+// Tested by tests/python/cli/onnx_cli_test.py.
 #include "client/cli/onnx_model.h"
 
 #include <CLI/CLI.hpp>

@@ -12,7 +12,7 @@
 #include "base/capture/capture_file.h"
 #include "base/error.h"
 #include "client/cli/command.h"
-#include "client/cli/table.h"
+#include "client/cli/text/table.h"
 #include "client/demo/server_process.h"
 
 namespace kiln::cli {

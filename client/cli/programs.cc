@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "base/graph/graph_hash.h"
 #include "client/cli/command.h"
-#include "client/cli/table.h"
+#include "client/cli/text/table.h"
 #include "kiln/v1/debug_service.pb.h"
 
 namespace kiln::cli {

@@ -8,11 +8,11 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "client/cli/command.h"
-#include "client/cli/graph_file.h"
 #include "client/cli/inputs.h"
 #include "client/cli/onnx_model.h"
-#include "client/cli/table.h"
-#include "client/cli/tensor_text.h"
+#include "client/cli/text/graph_file.h"
+#include "client/cli/text/table.h"
+#include "client/cli/text/tensor_text.h"
 #include "client/cpp/arrays/npy.h"
 
 namespace kiln::cli {

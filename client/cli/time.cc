@@ -10,9 +10,9 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "client/cli/command.h"
-#include "client/cli/graph_file.h"
 #include "client/cli/inputs.h"
-#include "client/cli/table.h"
+#include "client/cli/text/graph_file.h"
+#include "client/cli/text/table.h"
 #include "kiln/v1/debug_service.pb.h"
 
 namespace kiln::cli {

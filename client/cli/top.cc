@@ -15,7 +15,7 @@
 #include "absl/strings/str_replace.h"
 #include "base/error.h"
 #include "client/cli/command.h"
-#include "client/cli/state_text.h"
+#include "client/cli/text/state_text.h"
 #include "kiln/v1/debug_service.pb.h"
 
 namespace kiln::cli {

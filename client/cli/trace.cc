@@ -7,8 +7,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "base/error.h"
-#include "client/cli/chrome_trace.h"
 #include "client/cli/command.h"
+#include "client/cli/text/chrome_trace.h"
 #include "kiln/v1/debug_service.pb.h"
 
 namespace kiln::cli {

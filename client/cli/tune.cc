@@ -11,9 +11,9 @@
 #include "base/error.h"
 #include "base/graph/graph_hash.h"
 #include "client/cli/command.h"
-#include "client/cli/graph_file.h"
-#include "client/cli/table.h"
-#include "client/cli/tuning_plot.h"
+#include "client/cli/text/graph_file.h"
+#include "client/cli/text/table.h"
+#include "client/cli/text/tuning_plot.h"
 #include "kiln/v1/debug_service.pb.h"
 
 namespace kiln::cli {

@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "client/cli/command.h"
-#include "client/cli/table.h"
+#include "client/cli/text/table.h"
 
 namespace kiln::cli {
 namespace {

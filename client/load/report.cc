@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "client/cli/table.h"
+#include "client/cli/text/table.h"
 
 namespace kiln::load {
 namespace {

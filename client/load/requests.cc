@@ -13,8 +13,8 @@
 #include "absl/strings/str_split.h"
 #include "base/error.h"
 #include "base/graph/graph_text.h"
-#include "client/cli/graph_file.h"
-#include "client/cli/tensor_text.h"
+#include "client/cli/text/graph_file.h"
+#include "client/cli/text/tensor_text.h"
 #include "kiln/v1/buffer_service.pb.h"
 #include "kiln/v1/kernel_service.pb.h"
 

@@ -4,7 +4,7 @@
 
 #include "compiler/lower/compile_kernels.h"
 #include "compiler/schedule/callify.h"
-#include "compiler/schedule/memory_plan.h"
+#include "compiler/schedule/memory/memory_plan.h"
 #include "kiln/v1/executable.pb.h"
 
 namespace kiln::compiler {

@@ -18,7 +18,7 @@
 #include "compiler/options/observer.h"
 #include "compiler/options/options.h"
 #include "compiler/schedule/callify.h"
-#include "compiler/schedule/memory_plan.h"
+#include "compiler/schedule/memory/memory_plan.h"
 #include "compiler/shard/levels.h"
 #include "compiler/shard/segments.h"
 #include "compiler/shard/shares.h"

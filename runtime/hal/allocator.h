@@ -75,7 +75,7 @@ class Allocator {
 absl::Status AsPayerMayKnow(const Account* account, const absl::Status& status);
 
 // The same at the expense of `account`, which may be null and outlives the buffer: its device_bytes, or
-// QUOTA_EXCEEDED; and within guarantees(). Tested by tests/e2e/quota_test.
+// QUOTA_EXCEEDED; and within guarantees(). Tested by tests/e2e/tenants/quota_test.
 absl::StatusOr<std::shared_ptr<Buffer>> AllocateFor(Account* account, Allocator& allocator, uint64_t bytes,
                                                     MemoryUse use);
 

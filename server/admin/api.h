@@ -1,5 +1,5 @@
 // What the pages of server/admin/web/ ask for, as JSON of the protocol's messages, with the names of their .proto
-// files. Tested by tests/python/pages_test.py.
+// files. Tested by tests/python/server/pages_test.py.
 //
 //   /api/state?rows=&history=              StateResponse; of each list `rows`, or 100; so many seconds of history
 //   /api/calls                             StateResponse with what ended last in the place of slow calls, latest first

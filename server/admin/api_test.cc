@@ -1,4 +1,4 @@
-// What needs a server is tested by tests/python/pages_test.py.
+// What needs a server is tested by tests/python/server/pages_test.py.
 #include "server/admin/api.h"
 
 #include <gtest/gtest.h>

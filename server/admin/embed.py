@@ -2,7 +2,7 @@
 
     embed.py PREFIX FILE… > web_files.cc
 
-A file's path is what follows PREFIX in its name. tests/python/pages_test.py compares what is served with the files.
+A file's path is what follows PREFIX in its name. tests/python/server/pages_test.py compares what is served with the files.
 """
 
 import sys

@@ -3,7 +3,7 @@
 //
 // A program keeps no text of its stages, so it is compiled again, on the threads that compile and in their turn; who
 // asks is told to come back. One is compiled at a time, for kMaxSeconds at most, and what is kept of all together has
-// kMaxBytes, so whoever reaches the port costs no more than that. Tested by tests/python/pages_test.py.
+// kMaxBytes, so whoever reaches the port costs no more than that. Tested by tests/python/server/pages_test.py.
 #ifndef KILN_SERVER_ADMIN_EXPLANATIONS_H_
 #define KILN_SERVER_ADMIN_EXPLANATIONS_H_
 

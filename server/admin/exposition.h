@@ -1,4 +1,4 @@
-// All metrics of a server as Prometheus reads them. Tested by tests/python/metrics_test.py.
+// All metrics of a server as Prometheus reads them. Tested by tests/python/server/metrics_test.py.
 #ifndef KILN_SERVER_ADMIN_EXPOSITION_H_
 #define KILN_SERVER_ADMIN_EXPOSITION_H_
 

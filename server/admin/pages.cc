@@ -37,7 +37,7 @@ std::string TypeOf(absl::string_view path) {
   for (const auto& [end, type] : kTypes) {
     if (absl::EndsWith(path, end)) return type;
   }
-  KILN_CHECK(false);  // tests/python/pages_test.py asks for every file
+  KILN_CHECK(false);  // tests/python/server/pages_test.py asks for every file
   return "";
 }
 

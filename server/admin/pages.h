@@ -1,4 +1,4 @@
-// The pages of the admin port. Tested by tests/python/metrics_test.py and tests/python/pages_test.py.
+// The pages of the admin port. Tested by tests/python/server/metrics_test.py and tests/python/server/pages_test.py.
 #ifndef KILN_SERVER_ADMIN_PAGES_H_
 #define KILN_SERVER_ADMIN_PAGES_H_
 

@@ -1,5 +1,5 @@
 // What is not counted but looked up at a scrape: the READ rows of server/metrics/metrics.def. Tested by
-// tests/python/metrics_test.py.
+// tests/python/server/metrics_test.py.
 #ifndef KILN_SERVER_ADMIN_READINGS_H_
 #define KILN_SERVER_ADMIN_READINGS_H_
 

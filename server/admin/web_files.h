@@ -1,5 +1,5 @@
 // The files of server/admin/web/, in the program. Their source is written by embed.py as the program is built. Tested
-// by tests/python/pages_test.py.
+// by tests/python/server/pages_test.py.
 #ifndef KILN_SERVER_ADMIN_WEB_FILES_H_
 #define KILN_SERVER_ADMIN_WEB_FILES_H_
 

@@ -3,7 +3,7 @@
 // A worker is a child of the zygote (zygote.h), locked in (sandbox.h), and compiles one job at a time, all of one trust
 // domain. A deadline, a caller that has gone, or too long a time is a kill. What comes back is read as a stranger's.
 // All of this folder is tested by tests/hostile/compile_workers_test, and through a server by
-// tests/python/compile_workers_test.py.
+// tests/python/server/compile_workers_test.py.
 #ifndef KILN_SERVER_COMPILE_WORKER_COMPILE_WORKERS_H_
 #define KILN_SERVER_COMPILE_WORKER_COMPILE_WORKERS_H_
 

@@ -1,4 +1,4 @@
-// Which devices a tenant's names mean. That its programs run there: tests/python/executors_test.py.
+// Which devices a tenant's names mean. That its programs run there: tests/python/server/executors_test.py.
 #include "server/engine/memory/tenant_devices.h"
 
 #include <map>

@@ -1,7 +1,7 @@
 // The executors of all tenants whose programs run apart: who has one, and until when.
 //
 // All of this folder is tested by tests/hostile/executors_test, and through a server by
-// tests/python/executors_test.py.
+// tests/python/server/executors_test.py.
 #ifndef KILN_SERVER_EXECUTORS_EXECUTORS_H_
 #define KILN_SERVER_EXECUTORS_EXECUTORS_H_
 

@@ -1,5 +1,5 @@
 // Where an issuer's keys come from: a file, or a server that is asked again and again. Tested by tenants_test, and
-// with a server of keys by tests/python/identity_test.py.
+// with a server of keys by tests/python/server/identity_test.py.
 #ifndef KILN_SERVER_IDENTITY_KEY_SOURCE_H_
 #define KILN_SERVER_IDENTITY_KEY_SOURCE_H_
 

@@ -175,7 +175,7 @@ TEST(Count, ARunIsItsDevicesAndItsTenants) {
   EXPECT_FALSE(runs.WantsLaunches(0));
 }
 
-// What Prometheus asks of names; promtool asks the same of a whole page (tests/python/metrics_test.py).
+// What Prometheus asks of names; promtool asks the same of a whole page (tests/python/server/metrics_test.py).
 TEST(Table, NamesAreDistinctAndHelpIsThere) {
   std::set<std::string> names;
   for (const Row& row : kRows) {

@@ -1,4 +1,4 @@
-// Tested by tests/e2e/serving_test.py.
+// Tested by tests/e2e/serving/serving_test.py.
 #include "server/models/describe.h"
 
 #include <string>

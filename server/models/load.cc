@@ -1,4 +1,4 @@
-// Tested by tests/e2e/models_test.cc and tests/e2e/serving_test.py.
+// Tested by tests/e2e/serving/models_test.cc and tests/e2e/serving/serving_test.py.
 #include "server/models/load.h"
 
 #include <algorithm>

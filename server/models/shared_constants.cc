@@ -1,4 +1,4 @@
-// Tested by tests/e2e/models_test.cc.
+// Tested by tests/e2e/serving/models_test.cc.
 #include "server/models/shared_constants.h"
 
 #include <algorithm>

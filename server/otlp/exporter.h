@@ -1,5 +1,5 @@
 // Sends sampled traces to an OpenTelemetry collector, on a thread of its own: no call waits for it, and a collector
-// that is slow, or is not there, costs what it does not get. Tested by tests/python/otlp_test.py.
+// that is slow, or is not there, costs what it does not get. Tested by tests/python/server/otlp_test.py.
 #ifndef KILN_SERVER_OTLP_EXPORTER_H_
 #define KILN_SERVER_OTLP_EXPORTER_H_
 

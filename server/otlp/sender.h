@@ -1,5 +1,5 @@
 // One POST after the other to an OpenTelemetry collector: OTLP 1 over HTTP, protobuf, gzip. Tested by
-// tests/python/otlp_test.py.
+// tests/python/server/otlp_test.py.
 #ifndef KILN_SERVER_OTLP_SENDER_H_
 #define KILN_SERVER_OTLP_SENDER_H_
 

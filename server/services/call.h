@@ -21,9 +21,9 @@
 #include "server/engine/programs/program_store.h"
 #include "server/metrics/count.h"
 #include "server/services/admission.h"
-#include "server/services/codec.h"
 #include "server/services/env.h"
-#include "server/services/request_pool.h"
+#include "server/services/requests/codec.h"
+#include "server/services/requests/request_pool.h"
 #include "server/trace/parts.h"
 
 namespace kiln::server {

@@ -6,8 +6,8 @@
 
 #include "server/engine/engine.h"
 #include "server/files/loader.h"
-#include "server/services/gate.h"
-#include "server/services/request_pool.h"
+#include "server/services/requests/gate.h"
+#include "server/services/requests/request_pool.h"
 #include "server/shared_memory/listener.h"
 
 namespace kiln::server {

@@ -1,6 +1,6 @@
 // GRPCInferenceService: the open inference protocol, over the models of --models. docs/serving.md says what is served.
 //
-// Tested by tests/e2e/serving_test.py.
+// Tested by tests/e2e/serving/serving_test.py.
 #include <memory>
 #include <string>
 #include <utility>

@@ -7,7 +7,7 @@
 
 #include <cmath>
 
-#include "client/cli/tensor_text.h"
+#include "client/cli/text/tensor_text.h"
 #include "client/cpp/client.h"
 #include "tests/client/reference.h"
 #include "tests/e2e/server_fixture.h"

@@ -14,8 +14,8 @@
 #include "base/store/faulty_folder.h"
 #include "kiln/v1/debug_service.pb.h"
 #include "kiln/v1/executable.pb.h"
-#include "tests/e2e/quota_fixture.h"
 #include "tests/e2e/server_fixture.h"
+#include "tests/e2e/tenants/quota_fixture.h"
 
 namespace kiln::e2e {
 namespace {

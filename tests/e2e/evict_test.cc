@@ -8,7 +8,7 @@
 
 #include "kiln/v1/debug_service.pb.h"
 #include "tests/e2e/long_run.h"
-#include "tests/e2e/quota_fixture.h"
+#include "tests/e2e/tenants/quota_fixture.h"
 
 namespace kiln::e2e {
 namespace {

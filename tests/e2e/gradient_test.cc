@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
-#include "tests/e2e/bad_input.h"
+#include "tests/e2e/bad_input/bad_input.h"
 
 namespace kiln::e2e {
 namespace {

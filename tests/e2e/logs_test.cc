@@ -15,7 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "kiln/v1/debug_service.pb.h"
-#include "tests/e2e/quota_fixture.h"
+#include "tests/e2e/tenants/quota_fixture.h"
 
 namespace kiln::e2e {
 namespace {

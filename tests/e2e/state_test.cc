@@ -5,8 +5,8 @@
 #include <string>
 
 #include "kiln/v1/debug_service.pb.h"
-#include "tests/e2e/quota_fixture.h"
 #include "tests/e2e/submit/submit_client.h"
+#include "tests/e2e/tenants/quota_fixture.h"
 
 namespace kiln::e2e {
 namespace {

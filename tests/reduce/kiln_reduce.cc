@@ -10,7 +10,7 @@
 #include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
 #include "base/graph/graph_text.h"
-#include "client/cli/graph_file.h"
+#include "client/cli/text/graph_file.h"
 #include "tests/fuzz/hostile_program.h"
 #include "tests/fuzz/random_graph.h"
 #include "tests/reduce/edit.h"

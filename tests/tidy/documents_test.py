@@ -75,7 +75,7 @@ class Documents(unittest.TestCase):
         self.assertIn("tidy", known)
         labels = {rule.label for rule in build_files.rules()}
         benches = {match.group(1) for name in labels | set(tidy.FILES) if name
-                   for match in [re.fullmatch(r"(?://)?tests/bench[:/](\w+)_bench(?:\.py)?", name)] if match}  # fmt: skip
+                   for match in [re.fullmatch(r"(?://)?tests/bench(?:/\w+)?[:/](\w+)_bench(?:\.py)?", name)] if match}  # fmt: skip
         benches |= set(re.findall(r'\[(\w+)\]="', tidy.text("dev")))  # groups
         fuzzers = {label[len("//tests/fuzz:"):] for label in labels if label and label.startswith("//tests/fuzz:")}
         fuzzers.add("NAME")

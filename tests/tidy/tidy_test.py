@@ -3,6 +3,7 @@
 Looks at the files git tracks. Run by ./dev test and ./dev tidy.
 """
 
+import collections
 import pathlib
 import re
 import subprocess
@@ -10,6 +11,7 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 MAX_LINES = 400
+MAX_FILES = 40
 
 # Which rooms a room may include from and depend on, itself aside. ARCHITECTURE.md
 # draws it; a room that is not named here (tests, deploy) may see everything. Of the client, models see the
@@ -88,6 +90,11 @@ class Tidy(unittest.TestCase):
         self.check("%s: %d lines, the limit is %d; split it by subject" % (name, count, MAX_LINES)
                    for name in sources(".cc", ".h", ".py")
                    for count in [len((text(name) or "").splitlines())] if count > MAX_LINES)
+
+    def test_folders_are_small(self):
+        counts = collections.Counter(str(pathlib.PurePath(name).parent) for name in FILES)
+        self.check("%s: %d files, the limit is %d; split it by subject" % (folder, count, MAX_FILES)
+                   for folder, count in sorted(counts.items()) if count > MAX_FILES)
 
     def test_rooms_include_only_what_they_may_see(self):
         self.check("%s:%d: %s may not include %s; %s" % (name, number, room, path, self.REMEDY)

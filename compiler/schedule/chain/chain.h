@@ -14,7 +14,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "compiler/ir/graph.h"
-#include "compiler/schedule/slices.h"
+#include "compiler/schedule/chain/slices.h"
 #include "kiln/v1/target.pb.h"
 
 namespace kiln::compiler {

@@ -1,0 +1,83 @@
+#include "client/cli/text/graph_file.h"
+
+#include <google/protobuf/io/tokenizer.h>
+#include <google/protobuf/text_format.h>
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+#include "base/graph/graph_text.h"
+
+namespace kiln::cli {
+namespace {
+
+// Keeps the first thing protobuf's text parser says.
+class FirstError : public google::protobuf::io::ErrorCollector {
+ public:
+  void AddError(int line, google::protobuf::io::ColumnNumber column, const std::string& message) override {
+    if (text.empty()) text = absl::StrCat("line ", line + 1, ", column ", column + 1, ": ", message);
+  }
+  std::string text;
+};
+
+absl::StatusOr<std::string> ReadFile(const std::string& path) {
+  if (path == "-") return std::string(std::istreambuf_iterator<char>(std::cin), std::istreambuf_iterator<char>());
+  std::ifstream stream(path, std::ios::binary);
+  if (!stream) return absl::NotFoundError(absl::StrCat("cannot read ", path, ": ", std::strerror(errno)));
+  return std::string(std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>());
+}
+
+}  // namespace
+
+absl::StatusOr<v1::Graph> ReadGraph(const std::string& path) {
+  KILN_ASSIGN_OR_RETURN(const std::string file, ReadFile(path));
+  if (path == "-" || absl::EndsWith(path, ".uop")) {
+    absl::StatusOr<v1::Graph> graph = ParseGraph(file);
+    if (!graph.ok()) return Annotate(graph.status(), path);
+    return graph;
+  }
+  v1::Graph graph;
+  if (absl::EndsWith(path, ".txtpb") || absl::EndsWith(path, ".textproto")) {
+    FirstError error;
+    google::protobuf::TextFormat::Parser parser;
+    parser.RecordErrorsTo(&error);
+    if (!parser.ParseFromString(file, &graph)) {
+      return MakeError(v1::MALFORMED_MESSAGE, absl::StrCat(path, ": ", error.text));
+    }
+  } else if (absl::EndsWith(path, ".pb") || absl::EndsWith(path, ".binpb")) {
+    if (!graph.ParseFromString(file)) {
+      return MakeError(v1::MALFORMED_MESSAGE, absl::StrCat(path, ": no serialized kiln.v1.Graph"));
+    }
+  } else {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": a graph's file ends in .uop, .txtpb or .pb; kiln import makes one of an ONNX model"));
+  }
+  return graph;
+}
+
+std::map<uint32_t, std::string> ParamNames(const v1::Graph& graph) {
+  std::map<uint32_t, std::string> names;
+  for (const v1::UOp& uop : graph.nodes()) {
+    if (uop.op() == v1::PARAM || uop.op() == v1::BUFFER) names[uop.buffer().slot()] = uop.buffer().name();
+  }
+  return names;
+}
+
+std::optional<uint32_t> SlotOf(const v1::Graph& graph, const std::string& word) {
+  const std::map<uint32_t, std::string> names = ParamNames(graph);
+  for (const auto& [slot, name] : names) {
+    if (!name.empty() && name == word) return slot;
+  }
+  uint32_t slot = 0;
+  if (absl::SimpleAtoi(word, &slot) && names.count(slot) > 0) return slot;
+  return std::nullopt;
+}
+
+}  // namespace kiln::cli

@@ -1,0 +1,26 @@
+// Graphs in files.
+#ifndef KILN_CLIENT_CLI_TEXT_GRAPH_FILE_H_
+#define KILN_CLIENT_CLI_TEXT_GRAPH_FILE_H_
+
+#include <map>
+#include <optional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "kiln/v1/graph.pb.h"
+
+namespace kiln::cli {
+
+// By its name's ending: .uop (base/graph/graph_text.h), .txtpb, .pb. Errors name the file,
+// and the line where that makes sense. "-" reads .uop text from standard input.
+absl::StatusOr<v1::Graph> ReadGraph(const std::string& path);
+
+// The names of a graph's PARAMs, by slot.
+std::map<uint32_t, std::string> ParamNames(const v1::Graph& graph);
+
+// The slot that `word` names: a PARAM's name, or a number. None if there is none such.
+std::optional<uint32_t> SlotOf(const v1::Graph& graph, const std::string& word);
+
+}  // namespace kiln::cli
+
+#endif  // KILN_CLIENT_CLI_TEXT_GRAPH_FILE_H_

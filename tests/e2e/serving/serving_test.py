@@ -1,0 +1,326 @@
+"""Models served by the open inference protocol, asked by Triton's own client, which nobody here wrote."""
+
+import pathlib
+import sys
+import threading
+import unittest
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE.parent.parent / "python"), str(HERE)]
+
+import numpy as np
+import serving_models as models
+import support
+import tritonclient.grpc as triton
+from onnx import TensorProto
+from tritonclient.grpc import service_pb2 as pb
+from tritonclient.grpc import service_pb2_grpc as pb_grpc
+from tritonclient.utils import InferenceServerException
+
+MLP = models.Mlp()
+HOSTILE = {
+    "truncated": (MLP.file()[:-40], "ends too early"),
+    "empty": (b"", "no graph"),
+    "noise": (bytes(range(256)) * 40, "no ONNX model"),
+    "outside": (models.outside("../../etc/passwd"), "external data"),
+    "absolute": (models.outside("/etc/passwd"), "external data"),
+    "cycle": (models.cycle(), "b"),
+    "huge": (models.huge(), ""),
+    "grown": (models.grown(), ""),
+    "unknown_op": (models.unknown_op(), "RunThis"),
+}
+
+
+def given(name, array, datatype=None):
+    made = triton.InferInput(name, list(array.shape), datatype or triton.np_to_triton_dtype(array.dtype))
+    made.set_data_from_numpy(array)
+    return made
+
+
+class ServingTest(unittest.TestCase):
+    """A server over FOLDER's models, and a client."""
+
+    FLAGS = ()
+
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = models.Folder(cls)
+        cls.fill()
+        cls.server = support.Server("--models=%s" % cls.folder.path, *cls.FLAGS)
+        cls.addClassCleanup(cls.server.stop)
+        cls.client = triton.InferenceServerClient(cls.server.address)
+        cls.addClassCleanup(cls.client.close)
+        channel = triton._client.grpc.insecure_channel(cls.server.address)
+        cls.addClassCleanup(channel.close)
+        cls.stub = pb_grpc.GRPCInferenceServiceStub(channel)
+        cls.wait(lambda: cls.client.is_server_ready())
+
+    @classmethod
+    def wait(cls, condition):
+        if not support.eventually(condition):
+            raise AssertionError("it did not come true:\n" + "".join(cls.server.log[-20:]))
+
+    def infer(self, name, *inputs, **more):
+        return self.client.infer(name, list(inputs), **more)
+
+    def index(self):
+        return {(row.name, row.version): row for row in self.client.get_model_repository_index().models}
+
+    def refused(self, code, words, call, *arguments, **more):
+        with self.assertRaises(InferenceServerException) as caught:
+            call(*arguments, **more)
+        self.assertEqual(caught.exception.status(), "StatusCode." + code, caught.exception.message())
+        for word in words:
+            self.assertIn(word, caught.exception.message())
+
+
+class Inference(ServingTest):
+    @classmethod
+    def fill(cls):
+        cls.folder.put("mlp", MLP.file())
+        cls.folder.put("half", models.scale(1.5, TensorProto.FLOAT16))
+        cls.folder.put("brain", models.scale(1.5, TensorProto.BFLOAT16))
+        cls.folder.put("integers", models.integers(), version=7)
+
+    def test_an_mlp_is_what_numpy_computes_for_every_batch(self):
+        draw = np.random.default_rng(2)
+        for batch in (1, 2, 7, 64, 256):
+            x = draw.standard_normal((batch, 16)).astype(np.float32)
+            answer = self.infer("mlp", given("x", x), request_id="r%d" % batch)
+            np.testing.assert_allclose(answer.as_numpy("y"), MLP(x), rtol=1e-4, atol=1e-4)
+            message = answer.get_response()
+            self.assertEqual((message.id, message.model_name, message.model_version), ("r%d" % batch, "mlp", "1"))
+
+    def test_half_precision_travels_raw(self):
+        x = np.array([1, -2.5, 1000], np.float16)
+        np.testing.assert_array_equal(self.infer("half", given("x", x)).as_numpy("y"), x * np.float16(1.5))
+        # Of bfloat16 the upper halves of float32s; 1.5 * these is exact.
+        upper = (np.array([1, -2, 4], np.float32).view(np.uint32) >> 16).astype(np.uint16)
+        request = pb.ModelInferRequest(model_name="brain", raw_input_contents=[upper.tobytes()])
+        request.inputs.add(name="x", datatype="BF16", shape=[3])
+        answer = self.stub.ModelInfer(request)
+        self.assertEqual((answer.outputs[0].datatype, list(answer.outputs[0].shape)), ("BF16", [3]))
+        bits = np.frombuffer(answer.raw_output_contents[0], np.uint16).astype(np.uint32) << 16
+        self.assertEqual(bits.view(np.float32).tolist(), [1.5, -3, 6])
+
+    def integers_request(self):
+        request = pb.ModelInferRequest(model_name="integers")
+        for name, values, datatype in (("a", [1, -2, 100], "INT8"), ("b", [5, 6, 7], "INT8"), ("c", [1 << 30, -4], "INT32")):
+            request.inputs.add(name=name, datatype=datatype, shape=[len(values)]).contents.int_contents.extend(values)
+        return request
+
+    def test_typed_contents_and_chosen_outputs(self):
+        request = self.integers_request()
+        answer = self.stub.ModelInfer(request)
+        self.assertEqual([row.name for row in answer.outputs], ["sum", "difference", "same"])
+        self.assertEqual(answer.model_version, "7")
+        of = dict(zip([row.name for row in answer.outputs], answer.raw_output_contents))
+        self.assertEqual(np.frombuffer(of["sum"], np.int8).tolist(), [6, 4, 107])
+        self.assertEqual(np.frombuffer(of["difference"], np.int8).tolist(), [-4, -8, 93])
+        self.assertEqual(np.frombuffer(of["same"], np.int32).tolist(), [1 << 30, -4])
+        for name in ("same", "difference"):
+            request.outputs.add(name=name)
+        answer = self.stub.ModelInfer(request)
+        self.assertEqual([row.name for row in answer.outputs], ["same", "difference"])
+        self.assertEqual(list(answer.raw_output_contents), [of["same"], of["difference"]])
+
+    def test_what_a_request_gets_wrong_is_named(self):
+        x = np.zeros((2, 16), np.float32)
+        cases = [
+            ("INVALID_ARGUMENT", ['"x"', "FP32", "FP64"], ["mlp", given("x", x.astype(np.float64))]),
+            ("INVALID_ARGUMENT", ['"x"', "[2,15]", "[batch,16]"], ["mlp", given("x", x[:, :15])]),
+            ("INVALID_ARGUMENT", ['"x"', "[16]"], ["mlp", given("x", x[0])]),
+            ("INVALID_ARGUMENT", ['"x"', "1 to 256"], ["mlp", given("x", np.zeros((257, 16), np.float32))]),
+            ("INVALID_ARGUMENT", ['"x"', "1 to 256"], ["mlp", given("x", x[:0])]),
+            ("INVALID_ARGUMENT", ['"x"', "missing"], ["mlp"]),
+            ("INVALID_ARGUMENT", ['"x"', "twice"], ["mlp", given("x", x), given("x", x)]),
+            ("INVALID_ARGUMENT", ['"z"', "none of the model's"], ["mlp", given("x", x), given("z", x)]),
+            ("NOT_FOUND", ['"nobody"'], ["nobody", given("x", x)]),
+            ("NOT_FOUND", ['"../mlp"'], ["../mlp", given("x", x)]),
+        ]
+        for code, words, (name, *inputs) in cases:
+            with self.subTest(name=name, words=words):
+                self.refused(code, words, self.infer, name, *inputs)
+        ask = {"model_name": "mlp", "inputs": [given("x", x)]}
+        self.refused("NOT_FOUND", ['"9"'], self.client.infer, model_version="9", **ask)
+        self.refused("INVALID_ARGUMENT", ['"q"'], self.client.infer, outputs=[triton.InferRequestedOutput("q")], **ask)
+        self.refused("UNIMPLEMENTED", ["parameters.sequence_"], self.client.infer, sequence_id=5, **ask)
+
+    def test_contents_that_do_not_fit_are_named(self):
+        cases = {
+            "of 200": lambda r: r.inputs[0].contents.int_contents.__setitem__(1, 200),
+            "too few": lambda r: r.inputs[1].contents.int_contents.pop(),
+            "of another type": lambda r: r.inputs[0].contents.fp32_contents.append(1),
+            "both": lambda r: r.raw_input_contents.extend([b"123", b"123", b"12345678"]),
+            "raw, too few": lambda r: r.raw_input_contents.append(b"123"),
+        }
+        for name, spoil in cases.items():
+            request = self.integers_request()
+            spoil(request)
+            with self.subTest(name), self.assertRaises(triton._client.grpc.RpcError) as caught:
+                self.stub.ModelInfer(request)
+            self.assertEqual(caught.exception.code().name, "INVALID_ARGUMENT", name)
+        request = pb.ModelInferRequest(model_name="half")
+        request.inputs.add(name="x", datatype="FP16", shape=[1]).contents.fp32_contents.append(1)
+        with self.assertRaises(triton._client.grpc.RpcError) as caught:
+            self.stub.ModelInfer(request)
+        self.assertIn("raw_input_contents", caught.exception.details())
+
+    def test_what_the_server_says_of_itself_and_its_models(self):
+        self.assertTrue(self.client.is_server_live())
+        self.assertTrue(self.client.is_model_ready("mlp"))
+        self.assertTrue(self.client.is_model_ready("integers", "7"))
+        self.assertFalse(self.client.is_model_ready("integers", "1"))
+        self.assertFalse(self.client.is_model_ready("nobody"))
+        self.assertEqual(self.client.get_server_metadata().name, "kiln")
+        said = self.client.get_model_metadata("mlp")
+        self.assertEqual((said.platform, list(said.versions)), ("onnx", ["1"]))
+        rows = [(row.name, row.datatype, list(row.shape)) for row in [*said.inputs, *said.outputs]]
+        self.assertEqual(rows, [("x", "FP32", [-1, 16]), ("y", "FP32", [-1, 4])])
+        config = self.client.get_model_config("integers").config
+        self.assertEqual((config.name, config.platform, config.max_batch_size), ("integers", "onnx", 0))
+        self.assertEqual([(row.name, row.data_type, list(row.dims)) for row in config.input],
+                         [("a", 6, [3]), ("b", 6, [3]), ("c", 8, [2])])  # fmt: skip
+
+    def test_statistics_add_up(self):
+        def now():
+            return self.client.get_inference_statistics("half").model_stats[0]
+
+        before = now()
+        for _ in range(5):
+            self.infer("half", given("x", np.ones(3, np.float16)))
+        for _ in range(2):
+            self.refused("INVALID_ARGUMENT", ["x"], self.infer, "half", given("x", np.ones((3, 3), np.float16)))
+        after = now()
+        sums = after.inference_stats
+        self.assertEqual(after.inference_count - before.inference_count, 5)
+        self.assertEqual(sums.success.count - before.inference_stats.success.count, 5)
+        self.assertEqual(sums.fail.count - before.inference_stats.fail.count, 2)
+        parts = [sums.queue, sums.compute_input, sums.compute_infer, sums.compute_output]
+        self.assertEqual({part.count for part in parts}, {sums.success.count})
+        self.assertEqual(sum(part.ns for part in parts), sums.success.ns)
+        self.assertGreater(sums.compute_infer.ns, 0)
+        self.assertEqual([row.name for row in self.client.get_inference_statistics().model_stats],
+                         ["brain", "half", "integers", "mlp"])  # fmt: skip
+
+    def test_what_is_not_served_says_so_by_name(self):
+        for rpc, request in (("SystemSharedMemoryStatus", pb.SystemSharedMemoryStatusRequest()),
+                             ("CudaSharedMemoryStatus", pb.CudaSharedMemoryStatusRequest()),
+                             ("TraceSetting", pb.TraceSettingRequest()), ("LogSettings", pb.LogSettingsRequest())):  # fmt: skip
+            with self.subTest(rpc), self.assertRaises(triton._client.grpc.RpcError) as caught:
+                getattr(self.stub, rpc)(request)
+            self.assertEqual(caught.exception.code().name, "UNIMPLEMENTED")
+            self.assertIn("GRPCInferenceService." + rpc, caught.exception.details())
+        with self.assertRaises(triton._client.grpc.RpcError) as caught:
+            next(self.stub.ModelStreamInfer(iter([pb.ModelInferRequest(model_name="mlp")])))
+        self.assertEqual(caught.exception.code().name, "UNIMPLEMENTED")
+
+
+class Hostile(ServingTest):
+    FLAGS = ("--compile_isolation=on",)
+
+    @classmethod
+    def fill(cls):
+        for name, (file, _) in HOSTILE.items():
+            cls.folder.put(name, file)
+        cls.folder.put("good", models.scale(3))
+        (cls.folder.path / "bad name" / "1").mkdir(parents=True)
+        (cls.folder.path / "linked").symlink_to(cls.folder.path / "good")
+
+    def test_each_is_refused_with_its_reason_and_the_good_one_serves(self):
+        index = self.index()
+        self.assertEqual(index["good", "1"].state, "READY")
+        for name, (_, word) in HOSTILE.items():
+            with self.subTest(name):
+                row = index[name, "1"]
+                self.assertEqual(row.state, "UNAVAILABLE")
+                self.assertGreater(len(row.reason), 10)
+                self.assertIn(word, row.reason)
+                self.assertNotIn("root:", row.reason)
+                self.assertFalse(self.client.is_model_ready(name))
+                self.refused("NOT_FOUND", [name], self.infer, name, given("x", np.ones(4, np.float32)))
+        self.assertIn("name", index["bad name", ""].reason)
+        self.assertIn("links", index["linked", ""].reason)
+        x = np.arange(4, dtype=np.float32)
+        np.testing.assert_array_equal(self.infer("good", given("x", x)).as_numpy("y"), 3 * x)
+        self.assertIsNone(self.server.process.poll())
+
+
+class Changes(ServingTest):
+    @classmethod
+    def fill(cls):
+        cls.folder.put("live", models.scale(1))
+        cls.folder.put("weights", models.outside("weights.bin"), **{"weights.bin": np.full(64, 2, np.float32).tobytes()})
+
+    def factor(self, name="live", n=4):
+        return float(self.infer(name, given("x", np.ones(n, np.float32))).as_numpy("y")[0])
+
+    def test_no_call_fails_while_versions_come_and_go(self):
+        seen, failures, stop = [], [], threading.Event()
+
+        def call():
+            while not stop.is_set():
+                try:
+                    factor = self.factor()
+                except InferenceServerException as error:
+                    failures.append(error)
+                    return
+                if not seen or seen[-1] != factor:
+                    seen.append(factor)
+
+        caller = threading.Thread(target=call)
+        caller.start()
+        try:
+            self.folder.put("live", models.scale(2), version=2)
+            self.wait(lambda: failures or seen[-1:] == [2])
+            self.folder.put("live", models.scale(3), version=2)
+            self.wait(lambda: failures or seen[-1:] == [3])
+            # A broken one leaves what serves, and says why.
+            self.folder.put("live", b"broken", version=3)
+            self.wait(lambda: failures or ("live", "3") in self.index() and self.index()["live", "3"].reason)
+            self.assertEqual(seen[-1:], [3])
+            self.folder.remove("live", version=3)
+            self.folder.remove("live", version=2)
+            self.wait(lambda: failures or seen[-1:] == [1])
+        finally:
+            stop.set()
+            caller.join()
+        self.assertEqual(failures, [])
+        self.assertEqual(seen, [1, 2, 3, 1])
+
+    def test_external_data_is_read_beside_the_model_and_watched(self):
+        self.assertEqual(self.factor("weights", 64), 2)
+        (self.folder.path / "draft").write_bytes(np.full(64, 5, np.float32).tobytes())
+        (self.folder.path / "draft").rename(self.folder.path / "weights" / "1" / "weights.bin")
+        self.wait(lambda: self.factor("weights", 64) == 5)
+
+    def test_operators_load_and_unload(self):
+        self.folder.put("mine", models.scale(4))
+        self.client.load_model("mine")
+        self.assertEqual(self.factor("mine"), 4)
+        self.client.unload_model("mine")
+        self.refused("NOT_FOUND", ["mine"], self.factor, "mine")
+        self.assertEqual(self.index()["mine", ""].state, "UNAVAILABLE")
+        self.client.load_model("mine")
+        self.assertEqual(self.factor("mine"), 4)
+        self.refused("NOT_FOUND", ["nobody"], self.client.load_model, "nobody")
+        self.folder.put("hurt", b"broken")
+        self.refused("INVALID_ARGUMENT", ["no ONNX model"], self.client.load_model, "hurt")
+
+
+class Restarts(unittest.TestCase):
+    def test_the_next_server_finds_the_programs_on_disk(self):
+        folder = models.Folder(type(self))
+        folder.put("mlp", MLP.file())
+        logs = []
+        for _ in range(2):
+            with support.running("--models=%s" % folder.path, "--program_cache_dir=%s" % (folder.path / ".cache")) as server:
+                self.assertTrue(support.eventually(lambda: any("event=model_loaded" in line for line in server.log)))
+            logs.append("".join(server.log))
+        self.assertIn("event=compiled", logs[0])
+        self.assertIn("event=loaded", logs[1])
+        self.assertNotIn("event=compiled", logs[1])
+
+
+if __name__ == "__main__":
+    unittest.main()
