@@ -18,7 +18,7 @@
 #include "base/graph/graph_hash.h"
 #include "base/graph/graph_text.h"
 #include "base/store/disk_store.h"
-#include "compiler/compile_multi.h"
+#include "compiler/compile_program.h"
 #include "compiler/gradient/gradient.h"
 #include "compiler/options/version.h"
 #include "compiler/search/tune.h"

@@ -12,7 +12,7 @@
 #include "base/graph/devices.h"
 #include "base/graph/graph_text.h"
 #include "compiler/compile.h"
-#include "compiler/compile_multi.h"
+#include "compiler/compile_program.h"
 #include "compiler/import/wire.h"
 #include "compiler/kernel/dots.h"
 #include "compiler/opt/hoist.h"
@@ -193,7 +193,7 @@ absl::StatusOr<std::string> RunNamedPass(absl::string_view name, absl::string_vi
     KILN_ASSIGN_OR_RETURN(const bool ran, RunAlone(meant, wire, target, options, watcher));
     if (ran) return *watcher.text();
   }
-  const absl::Status compiled = several ? CompileMulti(wire, target, options, &watcher).status()
+  const absl::Status compiled = several ? CompileForDevices(wire, target, options, &watcher).status()
                                         : Compile(wire, target, options, &watcher).status();
   if (watcher.text().has_value()) return *watcher.text();
   KILN_RETURN_IF_ERROR(compiled);

@@ -61,7 +61,7 @@ absl::Status CheckWritten(const std::vector<PlanParameter>& plan, absl::Span<con
 
 }  // namespace
 
-absl::Status CheckParameters(const Program& program, absl::Span<const BufferSlice> parameters,
+absl::Status CheckParameters(const LoadedExecutable& program, absl::Span<const BufferSlice> parameters,
                              VariableValues variables) {
   const std::vector<PlanParameter>& plan = program.plan().parameters;
   if (parameters.size() < plan.size()) {
@@ -79,7 +79,7 @@ absl::Status CheckParameters(const Program& program, absl::Span<const BufferSlic
   return CheckWritten(plan, parameters);
 }
 
-absl::Status CheckResults(const Program& program, absl::Span<const BufferSlice> parameters,
+absl::Status CheckResults(const LoadedExecutable& program, absl::Span<const BufferSlice> parameters,
                           absl::Span<const BufferSlice> results, VariableValues variables) {
   const std::vector<PlanResult>& plan = program.plan().results;
   if (results.size() != plan.size()) {

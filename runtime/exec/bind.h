@@ -4,7 +4,7 @@
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
-#include "runtime/exec/program.h"
+#include "runtime/exec/loaded_executable.h"
 #include "runtime/hal/buffer.h"
 
 namespace kiln::runtime {
@@ -20,13 +20,13 @@ namespace kiln::runtime {
 //   BAD_ARGUMENT             a written parameter that shares bytes with another
 // Each names the slot. Allocates nothing if all is well and the parameters are 16 at
 // most. Takes n log n steps for n parameters.
-absl::Status CheckParameters(const Program& program, absl::Span<const hal::BufferSlice> parameters,
+absl::Status CheckParameters(const LoadedExecutable& program, absl::Span<const hal::BufferSlice> parameters,
                              VariableValues variables = {});
 
 // The same for result buffers that the caller brings: one slice for each of the
 // signature's results; those that alias a parameter have no buffer. A result
 // may share bytes with no parameter and no other result.
-absl::Status CheckResults(const Program& program, absl::Span<const hal::BufferSlice> parameters,
+absl::Status CheckResults(const LoadedExecutable& program, absl::Span<const hal::BufferSlice> parameters,
                           absl::Span<const hal::BufferSlice> results, VariableValues variables = {});
 
 // What one of several slices must be.

@@ -23,9 +23,9 @@ class BindTest : public ::testing::Test {
 
   std::unique_ptr<null::Device> device_ = *null::CreateDevice({});
   // Slots 0 and 1, 16 bytes each, and one result of 16 bytes.
-  std::shared_ptr<Program> add_ = *Load(testing::AddProgram(4, device_->target()), *device_);
+  std::shared_ptr<LoadedExecutable> add_ = *Load(testing::AddProgram(4, device_->target()), *device_);
   // Slot 7, written, 16 bytes; result 0 is it.
-  std::shared_ptr<Program> double_ = *Load(testing::DoubleProgram(4, device_->target()), *device_);
+  std::shared_ptr<LoadedExecutable> double_ = *Load(testing::DoubleProgram(4, device_->target()), *device_);
 };
 
 TEST_F(BindTest, AcceptsBuffersViewsAndOneBufferTwice) {

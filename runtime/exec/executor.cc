@@ -4,12 +4,12 @@
 
 #include "base/check.h"
 #include "runtime/exec/bind.h"
-#include "runtime/exec/program_run.h"
+#include "runtime/exec/executable_run.h"
 #include "runtime/exec/sequence_run.h"
 
 namespace kiln::runtime {
 
-void Executor::Run(std::shared_ptr<Program> program, absl::Span<const hal::BufferSlice> parameters,
+void Executor::Run(std::shared_ptr<LoadedExecutable> program, absl::Span<const hal::BufferSlice> parameters,
                    const RunOptions& options, RunCallback callback) {
   const Plan& plan = program->plan();
   KILN_CHECK(options.variables.size() == plan.variables.size());
@@ -17,8 +17,8 @@ void Executor::Run(std::shared_ptr<Program> program, absl::Span<const hal::Buffe
   if (status.ok() && !options.results.empty())
     status = CheckResults(*program, parameters, options.results, options.variables);
   if (!status.ok()) return callback(std::move(status));
-  // From here on the run owns itself; see ProgramRun.
-  ProgramRun* const run = program->pool_->Take().release();
+  // From here on the run owns itself; see ExecutableRun.
+  ExecutableRun* const run = program->pool_->Take().release();
   run->Submit(std::move(program), parameters, options, observer_, std::move(callback));
 }
 

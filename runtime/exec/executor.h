@@ -16,7 +16,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "runtime/collective/collective.h"
-#include "runtime/exec/program.h"
+#include "runtime/exec/loaded_executable.h"
 #include "runtime/exec/sequence.h"
 #include "runtime/hal/buffer.h"
 #include "runtime/hal/module.h"
@@ -75,8 +75,8 @@ class Executor {
   // Never blocks for longer than a small program takes. Holds references to the
   // program and the slices' buffers until the callback has returned. Errors are
   // those of bind.h, OUT_OF_MEMORY, CANCELLED, and DEADLINE_PASSED.
-  void Run(std::shared_ptr<Program> program, absl::Span<const hal::BufferSlice> parameters, const RunOptions& options,
-           RunCallback callback);
+  void Run(std::shared_ptr<LoadedExecutable> program, absl::Span<const hal::BufferSlice> parameters,
+           const RunOptions& options, RunCallback callback);
 
   // The same for programs in a row. They are one entry of the queue; if one of them is for several
   // devices, each part is submitted when the one before it has ended. `options.variables` has the sequence's integers,

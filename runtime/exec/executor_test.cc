@@ -29,7 +29,7 @@ using testing::ReadFloats;
 using Outcome = absl::StatusOr<std::vector<BufferSlice>>;
 
 // Runs and waits; the results are moved out of the callback.
-Outcome RunAndWait(Executor& executor, std::shared_ptr<Program> program, std::vector<BufferSlice> parameters,
+Outcome RunAndWait(Executor& executor, std::shared_ptr<LoadedExecutable> program, std::vector<BufferSlice> parameters,
                    const RunOptions& options = {}) {
   Outcome outcome = absl::UnknownError("not called");
   absl::Notification done;
@@ -51,7 +51,7 @@ Outcome RunAndWait(Executor& executor, std::shared_ptr<Program> program, std::ve
 
 class ExecutorTest : public ::testing::Test {
  protected:
-  std::shared_ptr<Program> LoadOrDie(const v1::Executable& executable) {
+  std::shared_ptr<LoadedExecutable> LoadOrDie(const v1::Executable& executable) {
     auto program = Load(executable, *device_);
     EXPECT_TRUE(program.ok()) << program.status();
     return *std::move(program);

@@ -77,13 +77,13 @@ absl::StatusOr<std::shared_ptr<hal::Buffer>> LoadConstants(const std::string& co
 
 }  // namespace
 
-absl::StatusOr<std::shared_ptr<Program>> Load(const v1::Executable& executable, hal::Device& device,
-                                              const Account* account) {
+absl::StatusOr<std::shared_ptr<LoadedExecutable>> Load(const v1::Executable& executable, hal::Device& device,
+                                                       const Account* account) {
   KILN_RETURN_IF_ERROR(CheckExecutable(executable, device.target()));
   KILN_ASSIGN_OR_RETURN(std::unique_ptr<hal::Module> module, device.LoadModule(executable));
   KILN_ASSIGN_OR_RETURN(std::shared_ptr<hal::Buffer> constants, LoadConstants(executable.constants(), device, account));
-  return std::make_shared<Program>(&device, MakePlan(executable), executable.signature(), executable.cost(),
-                                   std::move(module), std::move(constants));
+  return std::make_shared<LoadedExecutable>(&device, MakePlan(executable), executable.signature(), executable.cost(),
+                                            std::move(module), std::move(constants));
 }
 
 }  // namespace kiln::runtime

@@ -1,4 +1,4 @@
-// From an Executable to a program that can run on one device.
+// From an Executable to what can run on one device.
 #ifndef KILN_RUNTIME_EXEC_LOAD_H_
 #define KILN_RUNTIME_EXEC_LOAD_H_
 
@@ -7,7 +7,7 @@
 #include "absl/status/statusor.h"
 #include "base/account.h"
 #include "kiln/v1/executable.pb.h"
-#include "runtime/exec/program.h"
+#include "runtime/exec/loaded_executable.h"
 #include "runtime/hal/device.h"
 
 namespace kiln::runtime {
@@ -18,8 +18,8 @@ namespace kiln::runtime {
 // sends one; OUT_OF_MEMORY if the constants do not fit. The message is read
 // during the call only; `device` must outlive the program. The constants are within what is
 // guaranteed to `account` (runtime/hal/guarantees.h), which may be null.
-absl::StatusOr<std::shared_ptr<Program>> Load(const v1::Executable& executable, hal::Device& device,
-                                              const Account* account = nullptr);
+absl::StatusOr<std::shared_ptr<LoadedExecutable>> Load(const v1::Executable& executable, hal::Device& device,
+                                                       const Account* account = nullptr);
 
 }  // namespace kiln::runtime
 

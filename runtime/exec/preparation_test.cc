@@ -27,14 +27,14 @@ class PreparationTest : public ::testing::Test {
   static constexpr int64_t kCount = 4;
   static constexpr uint64_t kBytes = kCount * sizeof(float);
 
-  std::shared_ptr<Program> LoadOrDie(const v1::Executable& executable) {
+  std::shared_ptr<LoadedExecutable> LoadOrDie(const v1::Executable& executable) {
     auto program = Load(executable, *device_);
     EXPECT_TRUE(program.ok()) << program.status();
     return *std::move(program);
   }
 
   // The first result of a run; nothing if it failed.
-  Values Run(const std::shared_ptr<Program>& program, const std::vector<BufferSlice>& parameters,
+  Values Run(const std::shared_ptr<LoadedExecutable>& program, const std::vector<BufferSlice>& parameters,
              absl::Span<const BufferSlice> results = {}) {
     Values values;
     absl::Notification done;
@@ -67,7 +67,7 @@ class PreparationTest : public ::testing::Test {
 
   std::unique_ptr<hal::Device> device_ = *cpu::CreateDevice({.threads = 2});
   Executor executor_;
-  std::shared_ptr<Program> program_ = LoadOrDie(testing::PreparedProgram(kCount, device_->target()));
+  std::shared_ptr<LoadedExecutable> program_ = LoadOrDie(testing::PreparedProgram(kCount, device_->target()));
   BufferSlice a_ = Floats(*device_, {1, 2, 3, 4});
   BufferSlice w_ = Floats(*device_, {10, 20, 30, 40});
   absl::Status status_;

@@ -1,119 +1,183 @@
-// A loaded program: plain structs made once from an Executable, and all that its
-// runs share.
+// A program on a tuple of devices, loaded. On one it is that device's executable. On several it is
+// tasks, each one entry of one device's queue, and which waits for which.
+//
+// A segment is a task for each of its devices. A transfer that is one of the known
+// collectives is one task of all its devices; any other is one for each device that
+// receives, which copies there what it needs of the shares of others. Tasks wait for
+// tasks, never for all of a step: so a device that has what it needs goes on, and copies
+// run beside what other devices do that does not depend on them.
 #ifndef KILN_RUNTIME_EXEC_PROGRAM_H_
 #define KILN_RUNTIME_EXEC_PROGRAM_H_
 
-#include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "kiln/v1/executable.pb.h"
-#include "runtime/exec/estimate.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "base/account.h"
+#include "kiln/v1/multi_program.pb.h"
+#include "runtime/exec/loaded_executable.h"
+#include "runtime/exec/task_collective.h"
 #include "runtime/hal/buffer.h"
 #include "runtime/hal/device.h"
-#include "runtime/hal/module.h"
+#include "runtime/plan/box_copy.h"
 #include "runtime/plan/sizes.h"
 
 namespace kiln::runtime {
 
-class ProgramRun;
-class ProgramRunPool;
-
-// Where a kernel's pointer, or variable, comes from. kArena and kConstants use the
-// offset alone, the others the index alone.
-struct PlanOperand {
-  enum class Space : uint8_t { kParameter, kResult, kArena, kConstants, kVariable, kPrepared };
-  Space space = Space::kParameter;
+// One device's share of a value. A run has a slice for each.
+struct ProgramSlice {
+  v1::PlacedValue::Space space = v1::PlacedValue::ARENA;
+  uint32_t device = 0;
+  // PARAMETER and RESULT: the number of the share among all of the signature's.
   uint32_t index = 0;
+  // ARENA: where.
   uint64_t offset = 0;
-};
-
-using PlanStep = hal::LaunchStep;
-
-// What a run finds beside the buffer of a parameter, or makes.
-struct PlanPreparation {
-  uint32_t parameter = 0;
   uint64_t bytes = 0;
-  PlanStep step;
-  std::array<char, 32> how = {};
-};
-
-struct PlanParameter {
-  uint32_t slot = 0;
-  PlanShape shape;
-  // Of the greatest shape.
-  uint64_t bytes = 0;
-  // What its address must be a multiple of: the size of its dtype.
   uint32_t alignment = 1;
-  bool written = false;
-  // As in the signature.
-  bool overwritten = false;
 };
 
-struct PlanResult {
-  static constexpr uint32_t kFresh = ~uint32_t{0};
-  PlanShape shape;
-  // Of the greatest shape.
+struct ProgramTask {
+  enum class Kind : uint8_t {
+    kSegment,
+    kTransfer,
+    kCollective,
+  };
+  Kind kind = Kind::kSegment;
+  uint32_t device = 0;  // not kCollective
+  uint32_t step = 0;
+
+  // kSegment. The slices that it takes and gives. For each of its variables, which of the
+  // program's it is; none: its value is `device_number`.
+  std::shared_ptr<LoadedExecutable> program;
+  std::vector<uint32_t> parameters, results;
+  std::vector<std::optional<uint32_t>> variables;
+  int64_t device_number = 0;
+
+  // kTransfer.
+  std::vector<BoxCopy> copies;
+  // Or, with this, what stands there in all of `reduced`, in their order.
+  const collective::Arithmetic* arithmetic = nullptr;
+  std::vector<uint32_t> reduced;
   uint64_t bytes = 0;
-  // The parameter it is, or kFresh.
-  uint32_t alias = kFresh;
+
+  std::optional<TaskCollective> collective;
+
+  uint32_t waits_for = 0;  // so many tasks
+  std::vector<uint32_t> dependents;
 };
 
-struct Plan {
-  std::vector<PlanStep> steps;
-  std::vector<PlanPreparation> preparations;
-  std::vector<PlanOperand> operands;  // of the steps, and then of the preparations
-  std::vector<PlanParameter> parameters;
-  std::vector<PlanResult> results;
-  std::vector<PlanVariable> variables;
-  std::vector<PlanCondition> conditions;
-  std::vector<std::string> kernel_names;
-  uint64_t arena_bytes = 0;
-  uint64_t constants_bytes = 0;
-  uint64_t code_bytes = 0;
+// A parameter or a result, as callers see it.
+struct ProgramValue {
+  std::vector<uint32_t> slices;  // share by share
+  v1::DType dtype = v1::DTYPE_UNSPECIFIED;
+  ValueLayout layout;  // for the greatest sizes
+  PlanShape shape;     // of the whole
+  uint32_t first = 0;  // the number of its first share among those that are taken, or given
+
+  // In a call with these variables.
+  ValueLayout LayoutAt(VariableValues variables) const {
+    return shape.is_symbolic() ? ValueLayout{shape.At(variables), layout.axis, layout.shares} : layout;
+  }
 };
 
-// Immutable but for what its runs recycle. Safe from any thread; shared by the
-// cache and by every run under way, unloaded with the last of them. Its device
-// outlives it.
+// Immutable but for what At() keeps. Safe from any thread; its devices outlive it.
+//
+// One whose sizes depend on variables is a family: its layouts are those of the greatest
+// values, for which there is room, and it runs as the program At() a call's values, which
+// has the same code and, since boxes and shares differ, tasks of its own.
 class Program {
  public:
-  Program(hal::Device* device, Plan plan, v1::Signature signature, v1::Cost cost, std::unique_ptr<hal::Module> module,
-          std::shared_ptr<hal::Buffer> constants);
   ~Program();
-  Program(const Program&) = delete;
-  Program& operator=(const Program&) = delete;
 
-  hal::Device& device() const { return *device_; }
+  // `devices` are those that the message names, in its order; one may be there twice.
+  // INTERNAL_FAULT with the field for a message that is not sound, and the errors of
+  // Load().
+  static absl::StatusOr<std::shared_ptr<const Program>> Load(const v1::MultiProgram& message,
+                                                             absl::Span<hal::Device* const> devices,
+                                                             const Account* account = nullptr);
+  // On a tuple of one.
+  static absl::StatusOr<std::shared_ptr<const Program>> Load(const v1::Executable& executable, hal::Device& device,
+                                                             const Account* account = nullptr);
+
+  // On one device: the executable that it runs as, without tasks. Null on several.
+  const std::shared_ptr<LoadedExecutable>& single() const { return single_; }
+
+  bool is_family() const { return family_ != nullptr; }
+  // Of a family, the program for these values, with numbers for all sizes: the errors of
+  // CheckValues. The last one is kept; any other takes as long to make as its tasks are many.
+  absl::StatusOr<std::shared_ptr<const Program>> At(VariableValues variables) const;
+
   const v1::Signature& signature() const { return signature_; }
   const v1::Cost& cost() const { return cost_; }
-  const Plan& plan() const { return plan_; }
-
-  // How long a run is expected to take: from the cost at first, then from the
-  // runs so far; a second at least where a run may be much longer than others (Cost.varies).
-  uint64_t estimate_ns() const { return estimate_.ns(); }
-  uint64_t least_estimate_ns() const { return estimate_.floor_ns(); }
-  const Estimate& estimate() const { return estimate_; }
-  // Runs that ended well, but for those as a part of a sequence.
-  uint64_t runs() const { return estimate_.runs(); }
-  // Bytes of code, constants and tables, roughly: its weight in a cache.
+  hal::Device& device(uint32_t index) const { return *devices_[index]; }
+  size_t device_count() const { return devices_.size(); }
+  // Each once.
+  std::vector<hal::Device*> DistinctDevices() const;
+  // What a run brings, share by share, parameter by parameter; and on which device.
+  const std::vector<PlanParameter>& taken() const { return taken_; }
+  hal::Device& device_of_taken(size_t share) const { return *devices_of_taken_[share]; }
+  // What a run gives, likewise; the alias is a share that is taken.
+  const std::vector<PlanResult>& given() const { return given_; }
+  hal::Device& device_of_given(size_t share) const { return *devices_of_given_[share]; }
+  // In the order of the signature.
+  const std::vector<ProgramValue>& parameters() const { return parameters_; }
+  const std::vector<ProgramValue>& results() const { return results_; }
+  const std::vector<ProgramSlice>& slices() const { return slices_; }
+  // Of one share of that parameter.
+  uint64_t share_bytes(size_t parameter) const { return slices_[parameters_[parameter].slices[0]].bytes; }
+  const std::vector<ProgramTask>& tasks() const { return tasks_; }
+  const std::vector<PlanVariable>& variables() const { return variables_; }
+  // Scratch of one run, on each device.
+  const std::vector<uint64_t>& arena_bytes() const { return arena_bytes_; }
+  // All shares of parameters, and of results that are new memory, parameter by parameter.
+  uint32_t parameter_shares() const { return parameter_shares_; }
+  uint32_t result_shares() const { return result_shares_; }
+  uint32_t kernels() const { return kernels_; }
+  uint32_t collectives() const { return collectives_; }
+  // Whether reductions go in the order of the devices.
+  bool deterministic_order() const { return deterministic_order_; }
   uint64_t memory_bytes() const;
+  // How much CheckValues looks at: variables and conditions, those of the segments' tasks too.
+  size_t checks() const { return checks_; }
+
+  // Whether a run may have these: CheckVariables (sizes.h), also of what the segments ask.
+  absl::Status CheckValues(VariableValues variables) const;
+  // The same, and of the rest bind.h; `shares` has one slice for each share of each
+  // parameter.
+  absl::Status Check(absl::Span<const hal::BufferSlice> shares, VariableValues variables) const;
+
+  // The variables of a segment's task.
+  static std::vector<int64_t> VariablesOf(const ProgramTask& task, VariableValues variables);
 
  private:
-  friend class ProgramRun;
-  friend class Executor;
-  friend class Sequence;
+  friend class ProgramLoader;
+  friend class ProgramValues;
+  struct Family;
+  Program();
 
-  hal::Device* const device_;
-  const Plan plan_;
-  const v1::Signature signature_;
-  const v1::Cost cost_;
-  const std::unique_ptr<hal::Module> module_;
-  const std::shared_ptr<hal::Buffer> constants_;  // null if there are none
-  const std::unique_ptr<ProgramRunPool> pool_;
-  Estimate estimate_;
+  std::shared_ptr<LoadedExecutable> single_;
+  std::unique_ptr<Family> family_;  // null if no size is symbolic
+  std::vector<hal::Device*> devices_;
+  v1::Signature signature_;
+  v1::Cost cost_;
+  std::vector<PlanVariable> variables_;
+  std::vector<PlanCondition> conditions_;
+  std::vector<ProgramSlice> slices_;
+  std::vector<ProgramTask> tasks_;
+  std::vector<ProgramValue> parameters_, results_;
+  std::vector<PlanParameter> taken_;
+  std::vector<hal::Device*> devices_of_taken_;
+  std::vector<PlanResult> given_;
+  std::vector<hal::Device*> devices_of_given_;
+  std::vector<uint64_t> arena_bytes_;
+  uint32_t parameter_shares_ = 0, result_shares_ = 0, kernels_ = 0, collectives_ = 0;
+  bool deterministic_order_ = false;
+  uint64_t program_bytes_ = 0;
+  size_t checks_ = 0;
 };
 
 }  // namespace kiln::runtime

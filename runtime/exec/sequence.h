@@ -22,7 +22,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "runtime/exec/estimate.h"
-#include "runtime/exec/multi_program.h"
+#include "runtime/exec/loaded_executable.h"
 #include "runtime/exec/program.h"
 #include "runtime/hal/buffer.h"
 #include "runtime/hal/device.h"
@@ -44,10 +44,10 @@ struct SequenceStep {
     int64_t constant = 0;
   };
 
-  std::shared_ptr<Program> program;                     // on the sequence's device
-  absl::InlinedVector<Memory, 8> parameters;            // one for each of the program's; or for each share of each
-  absl::InlinedVector<Number, 2> variables;             // likewise
-  std::shared_ptr<const MultiProgram> multi = nullptr;  // instead of `program`
+  std::shared_ptr<LoadedExecutable> program;       // on the sequence's device
+  absl::InlinedVector<Memory, 8> parameters;       // one for each of the program's; or for each share of each
+  absl::InlinedVector<Number, 2> variables;        // likewise
+  std::shared_ptr<const Program> multi = nullptr;  // instead of `program`
 };
 
 // What a run must bring.

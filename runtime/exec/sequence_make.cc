@@ -29,7 +29,7 @@ absl::Status IsNewMemory(size_t result) {
 }
 
 // Of a program for one device, and of one for several, whose devices are its own.
-absl::Status CheckProgram(const Program& program, const hal::Device& device) {
+absl::Status CheckProgram(const LoadedExecutable& program, const hal::Device& device) {
   if (&program.device() != &device) {
     return MakeError(v1::BUFFER_DEVICE_MISMATCH, absl::StrCat("the program is for ", program.device().name(),
                                                               ", and the sequence for ", device.name()));
@@ -39,7 +39,7 @@ absl::Status CheckProgram(const Program& program, const hal::Device& device) {
   }
   return absl::OkStatus();
 }
-absl::Status CheckProgram(const MultiProgram& program) {
+absl::Status CheckProgram(const Program& program) {
   for (int i = 0; i < program.signature().results_size(); ++i) {
     if (!program.signature().results(i).has_aliases()) return IsNewMemory(static_cast<size_t>(i));
   }

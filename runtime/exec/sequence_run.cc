@@ -5,8 +5,8 @@
 
 #include "base/check.h"
 #include "base/error.h"
-#include "runtime/exec/multi_run.h"
 #include "runtime/exec/sequence_step.h"
+#include "runtime/exec/task_run.h"
 
 namespace kiln::runtime {
 namespace {
@@ -70,13 +70,13 @@ void SequenceRun::RunOnSeveral(const SequencePart& part) {
     shares.push_back(
         {buffer.buffer, buffer.offset + step.parameters[i].offset, step.multi->taken()[i].shape.BytesAt(values)});
   }
-  MultiRun::Start(step.multi, shares, {.control = control_, .results = {}, .variables = values}, Executor(observer_),
-                  collectives_, [this](absl::StatusOr<MultiRunResult> run) {
-                    if (!run.ok()) return EndPart(AtStep(run.status(), this->part().step));
-                    device_seconds_ += run->device_seconds;
-                    launches_ += sequence_->steps()[this->part().step].multi->kernels();
-                    EndPart(absl::OkStatus());
-                  });
+  TaskRun::Start(step.multi, shares, {.control = control_, .results = {}, .variables = values}, Executor(observer_),
+                 collectives_, [this](absl::StatusOr<TaskRunResult> run) {
+                   if (!run.ok()) return EndPart(AtStep(run.status(), this->part().step));
+                   device_seconds_ += run->device_seconds;
+                   launches_ += sequence_->steps()[this->part().step].multi->kernels();
+                   EndPart(absl::OkStatus());
+                 });
 }
 
 absl::Status SequenceRun::Start() {

@@ -83,12 +83,14 @@ v1::Executable AddRows(const v1::Target& target) {
 
 class SequenceTest : public ::testing::Test {
  protected:
-  std::shared_ptr<Program> LoadOrDie(const v1::Executable& executable, hal::Device& device) {
+  std::shared_ptr<LoadedExecutable> LoadOrDie(const v1::Executable& executable, hal::Device& device) {
     auto program = Load(executable, device);
     EXPECT_TRUE(program.ok()) << program.status();
     return *std::move(program);
   }
-  std::shared_ptr<Program> LoadOrDie(const v1::Executable& executable) { return LoadOrDie(executable, *device_); }
+  std::shared_ptr<LoadedExecutable> LoadOrDie(const v1::Executable& executable) {
+    return LoadOrDie(executable, *device_);
+  }
 
   absl::Status Run(std::shared_ptr<const Sequence> sequence, const std::vector<BufferSlice>& buffers,
                    const std::vector<int64_t>& integers = {}, const hal::LaunchControl& control = {}) {
@@ -271,7 +273,7 @@ TEST_F(SequenceTest, AStopTakesEffectBetweenSteps) {
 
 TEST_F(SequenceTest, HoldsItsPrograms) {
   auto twice = LoadOrDie(testing::DoubleProgram(1, device_->target()));
-  const std::weak_ptr<Program> seen = twice;
+  const std::weak_ptr<LoadedExecutable> seen = twice;
   auto sequence = *Sequence::Make(device_.get(), {{twice, {{0, 0}}, {}}, {twice, {{0, 0}}, {}}});
   EXPECT_GT(sequence->memory_bytes(), twice->memory_bytes());
   EXPECT_LT(sequence->memory_bytes(), 2 * twice->memory_bytes() + 1000);

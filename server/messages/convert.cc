@@ -138,14 +138,15 @@ void FillResults(ExecuteResult& result, v1::ExecuteResponse& response) {
   }
 }
 
-void FillLayouts(const runtime::MultiProgram& program, v1::CompileResponse& response) {
-  const auto fill = [&program](const runtime::MultiValue& value, v1::DeviceLayout& layout) {
+void FillLayouts(const runtime::Program& program, v1::CompileResponse& response) {
+  const auto fill = [&program](const runtime::ProgramValue& value, v1::DeviceLayout& layout) {
     for (uint32_t slice : value.slices)
       layout.add_device(std::string(program.device(program.slices()[slice].device).name()));
     if (value.layout.axis >= 0) layout.set_axis(static_cast<uint32_t>(value.layout.axis));
   };
-  for (const runtime::MultiValue& parameter : program.parameters()) fill(parameter, *response.add_parameter_layouts());
-  for (const runtime::MultiValue& result : program.results()) fill(result, *response.add_result_layouts());
+  for (const runtime::ProgramValue& parameter : program.parameters())
+    fill(parameter, *response.add_parameter_layouts());
+  for (const runtime::ProgramValue& result : program.results()) fill(result, *response.add_result_layouts());
 }
 
 void FillCompiled(const CompileResult& result, v1::CompileResponse& response) {

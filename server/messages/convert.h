@@ -43,7 +43,7 @@ void FillDescription(uint64_t handle, const BufferRecord& record, v1::BufferDesc
 void FillResults(ExecuteResult& result, v1::ExecuteResponse& response);
 
 // Where the parameters and results of a program for several devices are.
-void FillLayouts(const runtime::MultiProgram& program, v1::CompileResponse& response);
+void FillLayouts(const runtime::Program& program, v1::CompileResponse& response);
 
 void FillCompiled(const CompileResult& result, v1::CompileResponse& response);
 

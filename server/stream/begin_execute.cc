@@ -5,7 +5,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "runtime/exec/multi_program.h"
+#include "runtime/exec/program.h"
 #include "server/engine/executions/arguments.h"
 #include "server/messages/convert.h"
 #include "server/stream/command_stream.h"
@@ -52,8 +52,7 @@ void CommandStream::Execute(Command& command) {
   request->settled_by_caller = true;
   request->results_named = !request->results_inline;
   request->result_names = {asked.result_handle().data(), static_cast<size_t>(asked.result_handle_size())};
-  request->started = [&command](const runtime::MultiProgram& program, const BoundArguments& bound,
-                                uint64_t inline_bytes) {
+  request->started = [&command](const runtime::Program& program, const BoundArguments& bound, uint64_t inline_bytes) {
     command.stream->OnStarted(command, program, bound, inline_bytes);
   };
   request->submitted = [self = shared_from_this(), id = command.request.command_id()] { self->Submitted(id); };
@@ -64,7 +63,7 @@ void CommandStream::Execute(Command& command) {
   });
 }
 
-void CommandStream::OnStarted(Command& command, const runtime::MultiProgram& program, const BoundArguments& bound,
+void CommandStream::OnStarted(Command& command, const runtime::Program& program, const BoundArguments& bound,
                               uint64_t inline_bytes) {
   command.touched.ForgetReads();  // of these, some are overwritten
   AddTouched(program, bound, command.touched);

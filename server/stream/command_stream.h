@@ -100,8 +100,7 @@ class CommandStream final : public SessionStream, public std::enable_shared_from
   void Collective(Command& command);
   // (begin_execute.cc)
   void Execute(Command& command);
-  void OnStarted(Command& command, const runtime::MultiProgram& program, const BoundArguments& bound,
-                 uint64_t inline_bytes);
+  void OnStarted(Command& command, const runtime::Program& program, const BoundArguments& bound, uint64_t inline_bytes);
   void NoteTouched(Command& command);
   void OnExecuted(Command& command, absl::StatusOr<ExecuteResult> result);
   // (begin_read.cc)

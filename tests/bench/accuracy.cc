@@ -154,7 +154,7 @@ class Runner {
  private:
   const Function& function_;
   testing::CpuEngine engine_{/*threads=*/1};
-  std::vector<std::shared_ptr<runtime::Program>> programs_;
+  std::vector<std::shared_ptr<runtime::LoadedExecutable>> programs_;
   std::vector<long double> truth_;
 };
 

@@ -21,7 +21,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/graph/graph_text.h"
-#include "compiler/compile_multi.h"
+#include "compiler/compile_program.h"
 #include "kiln/v1/buffer_service.grpc.pb.h"
 #include "kiln/v1/kernel_service.grpc.pb.h"
 #include "server/compile_worker/zygote.h"

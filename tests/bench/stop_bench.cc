@@ -92,8 +92,9 @@ class Bench {
     return slice;
   }
 
-  absl::Duration Stop(const std::shared_ptr<runtime::Program>& program, const std::vector<BufferSlice>& arguments,
-                      const std::vector<BufferSlice>& results, bool by_deadline) {
+  absl::Duration Stop(const std::shared_ptr<runtime::LoadedExecutable>& program,
+                      const std::vector<BufferSlice>& arguments, const std::vector<BufferSlice>& results,
+                      bool by_deadline) {
     const absl::Duration after = absl::Microseconds(std::uniform_int_distribution<int>(1'000, 50'000)(random_));
     std::atomic<bool> cancelled{false};
     Started started;

@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/graph/graph_text.h"
-#include "runtime/exec/program.h"
+#include "runtime/exec/loaded_executable.h"
 #include "tests/support/arguments.h"
 #include "tests/support/compare.h"
 #include "tests/support/engines/cpu_engine.h"

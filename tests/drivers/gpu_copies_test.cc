@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/exec/multi_move.h"
+#include "runtime/exec/move_boxes.h"
 #include "runtime/testing/loopback_job.h"
 #include "tests/drivers/gpu_together.h"
 
@@ -88,7 +88,7 @@ TEST_P(GpuTogetherTest, BoxesOfFewRunsGoDirectly) {
   ASSERT_EQ(Write(*devices_[0], text, slices[0]), absl::OkStatus());
   for (const uint64_t runs : {3, 200}) {
     const size_t copies = PeerCopies();
-    runtime::MultiTask task;
+    runtime::ProgramTask task;
     runtime::BoxCopy box;
     box.to = 1;
     box.from_offset = 4;

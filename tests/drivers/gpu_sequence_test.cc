@@ -40,7 +40,7 @@ v1::Executable CopyInto(GpuMachine& machine) {
 // Of two programs by turns: the first 128 bytes of buffer 1 are copied to its second, these to its
 // third, and so on; the last to buffer 0. Buffer 1 has room for `steps` of them.
 absl::StatusOr<std::shared_ptr<Sequence>> Chain(GpuMachine& machine, Device& device, uint32_t steps) {
-  std::vector<std::shared_ptr<runtime::Program>> programs;
+  std::vector<std::shared_ptr<runtime::LoadedExecutable>> programs;
   for (int i = 0; i < 2; ++i) {
     KILN_ASSIGN_OR_RETURN(auto program, runtime::Load(CopyInto(machine), device));
     programs.push_back(std::move(program));

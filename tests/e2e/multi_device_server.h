@@ -12,7 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
-#include "compiler/compile_multi.h"
+#include "compiler/compile_program.h"
 #include "compiler/gradient/gradient.h"
 #include "kiln/v1/collective_service.grpc.pb.h"
 #include "runtime/drivers/cpu/device.h"

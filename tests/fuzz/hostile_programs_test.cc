@@ -23,7 +23,7 @@
 #include "absl/time/clock.h"
 #include "base/error.h"
 #include "base/graph/graph_text.h"
-#include "runtime/exec/program.h"
+#include "runtime/exec/loaded_executable.h"
 #include "tests/fuzz/hostile_program.h"
 #include "tests/support/compare.h"
 #include "tests/support/engines/cpu_engine.h"

@@ -17,7 +17,7 @@
 #include "base/check.h"
 #include "base/error.h"
 #include "compiler/interp/scalar.h"
-#include "runtime/exec/program.h"
+#include "runtime/exec/loaded_executable.h"
 #include "runtime/hal/device.h"
 #include "tests/gpu/bench_rows.h"
 #include "tests/gpu/cards.h"

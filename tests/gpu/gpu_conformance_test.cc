@@ -23,7 +23,7 @@
 #include "runtime/collective/copy_between.h"
 #include "runtime/collective/meeting.h"
 #include "runtime/collective/thresholds.h"
-#include "runtime/exec/program.h"
+#include "runtime/exec/loaded_executable.h"
 #include "runtime/hal/device.h"
 #include "tests/conformance/cases.h"
 #include "tests/conformance/programs/program_cases.h"

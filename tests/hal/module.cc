@@ -11,7 +11,7 @@ namespace {
 
 class Module : public KernelTest {
  protected:
-  absl::StatusOr<std::vector<BufferSlice>> Run(const std::shared_ptr<runtime::Program>& program,
+  absl::StatusOr<std::vector<BufferSlice>> Run(const std::shared_ptr<runtime::LoadedExecutable>& program,
                                                const std::vector<BufferSlice>& parameters) {
     std::vector<BufferSlice> results;
     const absl::Status status = Outcome([&](auto done) {

@@ -82,7 +82,7 @@ class RemoteTest : public ::testing::Test {
     return values;
   }
 
-  absl::StatusOr<std::vector<BufferSlice>> Run(const std::shared_ptr<Program>& program,
+  absl::StatusOr<std::vector<BufferSlice>> Run(const std::shared_ptr<LoadedExecutable>& program,
                                                const std::vector<BufferSlice>& parameters,
                                                const RunOptions& options = {}) {
     std::vector<BufferSlice> results;

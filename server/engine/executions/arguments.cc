@@ -13,8 +13,8 @@
 namespace kiln::server {
 namespace {
 
-using runtime::MultiProgram;
-using runtime::MultiValue;
+using runtime::Program;
+using runtime::ProgramValue;
 using runtime::hal::BufferSlice;
 
 // A parameter, with its shape in this call; or one device's share of one.
@@ -90,19 +90,19 @@ absl::Status CheckTensor(const Wanted& parameter, const TensorView& tensor) {
 }
 
 // Slots ascend; each has as many shares as devices.
-std::optional<size_t> FindParameter(const MultiProgram& program, uint32_t slot) {
-  const std::vector<MultiValue>& parameters = program.parameters();
-  const auto slot_of = [&](const MultiValue& value) { return program.taken()[value.first].slot; };
+std::optional<size_t> FindParameter(const Program& program, uint32_t slot) {
+  const std::vector<ProgramValue>& parameters = program.parameters();
+  const auto slot_of = [&](const ProgramValue& value) { return program.taken()[value.first].slot; };
   const auto found =
       std::lower_bound(parameters.begin(), parameters.end(), slot,
-                       [&](const MultiValue& value, uint32_t wanted) { return slot_of(value) < wanted; });
+                       [&](const ProgramValue& value, uint32_t wanted) { return slot_of(value) < wanted; });
   if (found == parameters.end() || slot_of(*found) != slot) return std::nullopt;
   return found - parameters.begin();
 }
 
 // Gives each argument to the parameter or variable of its slot. Ends at the first
 // that has none, or comes second: so no loop is longer than the program's own lists.
-absl::Status Distribute(const MultiProgram& program, absl::Span<const Argument> arguments, std::vector<bool>& given,
+absl::Status Distribute(const Program& program, absl::Span<const Argument> arguments, std::vector<bool>& given,
                         BoundArguments& bound) {
   const std::vector<runtime::PlanVariable>& variables = program.variables();
   for (const Argument& argument : arguments) {
@@ -132,7 +132,7 @@ absl::Status Distribute(const MultiProgram& program, absl::Span<const Argument> 
 }
 
 // Those without a value take their default; then they are checked.
-absl::Status CompleteVariables(const MultiProgram& program, const std::vector<bool>& given, BoundArguments& bound) {
+absl::Status CompleteVariables(const Program& program, const std::vector<bool>& given, BoundArguments& bound) {
   for (size_t i = 0; i < given.size(); ++i) {
     const v1::Signature::Variable& variable = program.signature().variables(static_cast<int>(i));
     if (given[i]) continue;
@@ -152,9 +152,9 @@ absl::Span<const BufferAddress> AddressesOf(const Argument& argument) {
   return std::get<ShardAddresses>(argument.value).shards;
 }
 
-absl::Status BindParameter(const MultiProgram& program, size_t index, const BufferTable& buffers, const Session* caller,
+absl::Status BindParameter(const Program& program, size_t index, const BufferTable& buffers, const Session* caller,
                            BoundArguments& bound) {
-  const MultiValue& value = program.parameters()[index];
+  const ProgramValue& value = program.parameters()[index];
   const runtime::PlanParameter& first = program.taken()[value.first];
   const size_t shares = value.slices.size();
   Wanted whole{first.slot, value.dtype, value.shape.At(bound.variables), value.shape.BytesAt(bound.variables)};
@@ -204,8 +204,8 @@ uint64_t BoundArguments::HandleOf(size_t parameter, size_t share) const {
   return AddressesOf(*arguments[parameter])[share].handle;
 }
 
-absl::Status BindArguments(const MultiProgram& program, absl::Span<const Argument> arguments,
-                           const BufferTable& buffers, const Session* caller, BoundArguments& bound) {
+absl::Status BindArguments(const Program& program, absl::Span<const Argument> arguments, const BufferTable& buffers,
+                           const Session* caller, BoundArguments& bound) {
   bound.variables.resize(program.variables().size());
   bound.arguments.resize(program.parameters().size(), nullptr);
   bound.slices.reserve(program.taken().size());
@@ -218,7 +218,7 @@ absl::Status BindArguments(const MultiProgram& program, absl::Span<const Argumen
   return absl::OkStatus();
 }
 
-void AddTouched(const MultiProgram& program, const BoundArguments& bound, Touched& touched) {
+void AddTouched(const Program& program, const BoundArguments& bound, Touched& touched) {
   for (size_t share = 0; share < bound.records.size(); ++share) {
     const BufferRecord* record = bound.records[share].get();
     if (record == nullptr) continue;

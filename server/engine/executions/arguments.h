@@ -8,7 +8,7 @@
 #include "absl/container/inlined_vector.h"
 #include "absl/status/status.h"
 #include "absl/types/span.h"
-#include "runtime/exec/multi_program.h"
+#include "runtime/exec/program.h"
 #include "runtime/hal/buffer.h"
 #include "server/engine/executions/requests.h"
 
@@ -19,7 +19,7 @@ struct BoundArguments {
   absl::InlinedVector<int64_t, 4> variables;
   // In the order of the signature's parameters.
   absl::InlinedVector<const Argument*, 8> arguments;
-  // For each share of each of them (runtime::MultiProgram::taken): the memory, and the
+  // For each share of each of them (runtime::Program::taken): the memory, and the
   // record behind a handle; null for a tensor by value, which has fresh memory, into
   // which nothing has been copied yet.
   absl::InlinedVector<runtime::hal::BufferSlice, 8> slices;
@@ -53,11 +53,11 @@ struct BoundArguments {
 //   OUT_OF_MEMORY, QUOTA_EXCEEDED        no room for a tensor by value
 // An untyped buffer, or one taken from an offset on, may have bytes to spare.
 // What is left (alignment, device, overlap) the runtime checks.
-absl::Status BindArguments(const runtime::MultiProgram& program, absl::Span<const Argument> arguments,
+absl::Status BindArguments(const runtime::Program& program, absl::Span<const Argument> arguments,
                            const BufferTable& buffers, const Session* caller, BoundArguments& bound);
 
 // What a run with these reads and writes, of memory that is there before it.
-void AddTouched(const runtime::MultiProgram& program, const BoundArguments& bound, Touched& touched);
+void AddTouched(const runtime::Program& program, const BoundArguments& bound, Touched& touched);
 
 }  // namespace kiln::server
 

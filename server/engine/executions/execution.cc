@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "runtime/exec/multi_run.h"
+#include "runtime/exec/task_run.h"
 #include "runtime/hal/stored_bytes.h"
 #include "server/engine/executions/count_timing.h"
 #include "server/engine/memory/over_limit.h"
@@ -16,11 +16,11 @@
 namespace kiln::server {
 namespace {
 
-using runtime::MultiValue;
+using runtime::ProgramValue;
 using runtime::hal::BufferSlice;
 
 // What is whole on several devices is one of them.
-size_t SharesToRead(const MultiValue& value) { return value.layout.axis < 0 ? 1 : value.slices.size(); }
+size_t SharesToRead(const ProgramValue& value) { return value.layout.axis < 0 ? 1 : value.slices.size(); }
 
 absl::Status BadNames(absl::string_view text, uint64_t handle = 0) {
   v1::ErrorDetail detail;
@@ -137,7 +137,7 @@ void Execution::Upload() {
   under_way_.store(uploads + 1, std::memory_order_relaxed);
   for (size_t i = 0; uploads > 0 && i < bound_.arguments.size(); ++i) {
     if (!bound_.by_value(i)) continue;
-    const MultiValue& value = program().parameters()[i];
+    const ProgramValue& value = program().parameters()[i];
     const char* const data = std::get<TensorView>(bound_.arguments[i]->value).data.data();
     for (size_t share = 0; share < value.slices.size(); ++share) {
       const BufferSlice& to = bound_.slices[value.first + share];
@@ -162,15 +162,15 @@ void Execution::Run() {
       EndRun(absl::OkStatus());
     });
   }
-  runtime::MultiRun::Start(result_.program->program, bound_.slices, options, *executor_, collectives_,
-                           [this](absl::StatusOr<runtime::MultiRunResult> run) {
-                             if (!run.ok()) return EndRun(run.status());
-                             result_.timing.device = run->device_seconds * 1e6;
-                             if (request_.parts != nullptr) request_.parts->SetRun(submitted_, 0, run->device_seconds);
-                             result_.collectives = std::move(run->collectives);
-                             for (BufferSlice& slice : run->results) outputs_.push_back(std::move(slice));
-                             EndRun(absl::OkStatus());
-                           });
+  runtime::TaskRun::Start(result_.program->program, bound_.slices, options, *executor_, collectives_,
+                          [this](absl::StatusOr<runtime::TaskRunResult> run) {
+                            if (!run.ok()) return EndRun(run.status());
+                            result_.timing.device = run->device_seconds * 1e6;
+                            if (request_.parts != nullptr) request_.parts->SetRun(submitted_, 0, run->device_seconds);
+                            result_.collectives = std::move(run->collectives);
+                            for (BufferSlice& slice : run->results) outputs_.push_back(std::move(slice));
+                            EndRun(absl::OkStatus());
+                          });
 }
 
 // A run that failed has taken the time since it began.
@@ -189,7 +189,7 @@ absl::Status Execution::CheckNames() const {
                      ", and takes a handle for each; ", request_.result_names.size(), " were given"));
   }
   for (size_t result = 0; result < results; ++result) {
-    const MultiValue& value = program().results()[result];
+    const ProgramValue& value = program().results()[result];
     for (size_t number = value.first; number < value.first + value.slices.size(); ++number) {
       if (given[number].alias == runtime::PlanResult::kFresh || request_.result_names[number] == 0) continue;
       return BadNames(absl::StrCat("result ", result, " is the memory of a parameter, which has a handle; give 0"),
@@ -255,7 +255,7 @@ bool Execution::IsInline(size_t result) const {
 }
 
 absl::Status Execution::CheckInlineResults(uint64_t& bytes) const {
-  const std::vector<MultiValue>& results = program().results();
+  const std::vector<ProgramValue>& results = program().results();
   // Each has less than 2^63 bytes, and the sum before it fits in memory.
   for (size_t i = 0; i < results.size() && bytes <= max_inline_bytes_; ++i) {
     if (IsInline(i)) bytes += results[i].shape.BytesAt(bound_.variables);
@@ -277,7 +277,7 @@ void Execution::Download() {
   downloading_ = true;
   place_ = Place::kAnswer;
   download_begin_ = SteadyNow();
-  const std::vector<MultiValue>& results = program().results();
+  const std::vector<ProgramValue>& results = program().results();
   result_.results.resize(results.size());
   int downloads = 0;
   for (size_t i = 0; i < results.size(); ++i) {
@@ -323,7 +323,7 @@ void Execution::Finish() {
 void Execution::Gather() {
   for (size_t i = 0; i < downloads_.size(); ++i) {
     if (downloads_[i].empty()) continue;
-    const MultiValue& value = program().results()[i];
+    const ProgramValue& value = program().results()[i];
     const runtime::ValueLayout layout = value.LayoutAt(bound_.variables);
     for (size_t share = 0; share < downloads_[i].size(); ++share) {
       const auto box = runtime::MeetShares(layout, static_cast<int64_t>(share), {layout.shape, -1, 1}, 0,
@@ -338,7 +338,7 @@ void Execution::Gather() {
 absl::Status Execution::FileResults() {
   std::vector<uint64_t> made;
   for (size_t i = 0; i < result_.results.size(); ++i) {
-    const MultiValue& value = program().results()[i];
+    const ProgramValue& value = program().results()[i];
     ResultValue& result = result_.results[i];
     const bool fresh = program().given()[value.first].alias == runtime::PlanResult::kFresh;
     const bool filed = fresh && !named_.empty();  // before the run
@@ -363,7 +363,7 @@ absl::Status Execution::FileResults() {
 }
 
 std::shared_ptr<BufferRecord> Execution::RecordOf(size_t result, size_t share, BufferSlice slice) const {
-  const MultiValue& value = program().results()[result];
+  const ProgramValue& value = program().results()[result];
   auto record = std::make_shared<BufferRecord>();
   record->slice = std::move(slice);
   record->device = &program().device_of_given(value.first + share);

@@ -24,7 +24,7 @@ namespace kiln::server {
 // Lives from its program's arrival until its callback has returned, and owns
 // itself in between. It waits for its turn (server/fair/turns.h). Uploads, the run and downloads are entries of the
 // devices' queues, which keep their order; no thread waits for any of them. A program on one device is handed to its
-// queue at once; one on several is many entries of theirs, made as it goes (runtime/exec/multi_run.h): `started` and
+// queue at once; one on several is many entries of theirs, made as it goes (runtime/exec/task_run.h): `started` and
 // `submitted` are not called for it, and its names are made after the run.
 class Execution final : private runtime::RunStart {
  public:
@@ -46,7 +46,7 @@ class Execution final : private runtime::RunStart {
   }
 
  private:
-  const runtime::MultiProgram& program() const { return *result_.program->program; }
+  const runtime::Program& program() const { return *result_.program->program; }
   const v1::Signature& signature() const { return program().signature(); }
   // Whether a result goes back by value.
   bool IsInline(size_t result) const;
@@ -96,7 +96,7 @@ class Execution final : private runtime::RunStart {
   Touched touched_;  // if this settles it
   std::atomic<bool> began_{false};
   Place place_ = Place::kCompile;  // how far it has come; kQueue until it has ended, if it is in its queue
-  // For each share of each result (runtime::MultiProgram::given).
+  // For each share of each result (runtime::Program::given).
   absl::InlinedVector<runtime::hal::BufferSlice, 4> outputs_;
   absl::InlinedVector<runtime::hal::BufferSlice, 4> named_;  // the same, made before the run
   std::vector<std::vector<std::string>> downloads_;          // of results that are split, share by share

@@ -36,7 +36,8 @@ std::vector<SequenceStep::Memory> MemoryOf(const v1::RecordedArgument& argument)
 // How many memories each of the program's parameters is.
 std::vector<size_t> SharesOf(const StoredProgram& program) {
   std::vector<size_t> shares;
-  for (const runtime::MultiValue& parameter : program.program->parameters()) shares.push_back(parameter.slices.size());
+  for (const runtime::ProgramValue& parameter : program.program->parameters())
+    shares.push_back(parameter.slices.size());
   return shares;
 }
 

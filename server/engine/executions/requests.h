@@ -20,7 +20,7 @@
 #include "compiler/search/tuning.h"
 #include "kiln/v1/graph.pb.h"
 #include "kiln/v1/kernel_service.pb.h"
-#include "runtime/exec/multi_collective.h"
+#include "runtime/exec/task_collective.h"
 #include "server/engine/executions/recordings.h"
 #include "server/engine/memory/buffer_table.h"
 #include "server/engine/programs/program_store.h"
@@ -92,7 +92,7 @@ struct ExecuteRequest {
   bool settled_by_caller = false;
   // Called once the arguments are bound and the results made, before the answer; not if
   // that failed, nor on several devices. The results by value will have so many bytes.
-  std::function<void(const runtime::MultiProgram&, const BoundArguments&, uint64_t inline_bytes)> started;
+  std::function<void(const runtime::Program&, const BoundArguments&, uint64_t inline_bytes)> started;
   // Called after that, once all is in the device's queue: what is submitted from now on
   // comes behind it. The answer may have been given.
   std::function<void()> submitted;

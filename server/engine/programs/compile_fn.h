@@ -33,7 +33,7 @@ struct CompileFor {
 using CompileFn = std::function<absl::StatusOr<CompiledProgram>(
     const v1::Graph&, const v1::Target&, const compiler::Options&, compiler::CompileObserver*, const CompileFor&)>;
 
-// compiler/compile_multi.h's CompileProgram; one that makes Executables alone will do.
+// compiler/compile_program.h's CompileProgram; one that makes Executables alone will do.
 using CompileInProcessFn = std::function<absl::StatusOr<CompiledProgram>(
     const v1::Graph&, const v1::Target&, const compiler::Options&, compiler::CompileObserver*)>;
 

@@ -134,7 +134,7 @@ absl::Status DeviceTimer::Fill(const v1::Signature& signature, size_t i) {
   return outcome;
 }
 
-absl::StatusOr<double> DeviceTimer::Run(const std::shared_ptr<runtime::Program>& program) {
+absl::StatusOr<double> DeviceTimer::Run(const std::shared_ptr<runtime::LoadedExecutable>& program) {
   runtime::RunOptions options;
   options.control = control_;
   options.control.deadline = std::min(control_.deadline, SteadyNow() + kMaxRun);

@@ -48,7 +48,7 @@ class DeviceTimer final : public compiler::KernelTimer {
   // Puts numbers into parameter `i` with which every operation is harmless and as fast as with others.
   absl::Status Fill(const v1::Signature& signature, size_t i);
   // Seconds of the steps of one run.
-  absl::StatusOr<double> Run(const std::shared_ptr<runtime::Program>& program);
+  absl::StatusOr<double> Run(const std::shared_ptr<runtime::LoadedExecutable>& program);
 
   runtime::hal::Device& device_;
   CompilePool& pool_;

@@ -290,12 +290,10 @@ absl::StatusOr<std::optional<ProgramStore::Cache::Entry>> ProgramStore::LoadOf(c
   return *std::move(entry);
 }
 
-absl::StatusOr<std::shared_ptr<const runtime::MultiProgram>> ProgramStore::LoadOn(
-    const ProgramId& id, const CompiledProgram& program) const {
-  if (const auto* one = std::get_if<v1::Executable>(&program)) {
-    KILN_ASSIGN_OR_RETURN(auto loaded, runtime::Load(*one, *id.device, id.account));
-    return runtime::MultiProgram::Of(std::move(loaded));
-  }
+absl::StatusOr<std::shared_ptr<const runtime::Program>> ProgramStore::LoadOn(const ProgramId& id,
+                                                                             const CompiledProgram& program) const {
+  if (const auto* one = std::get_if<v1::Executable>(&program))
+    return runtime::Program::Load(*one, *id.device, id.account);
   const auto& several = std::get<v1::MultiProgram>(program);
   if (id.rules != nullptr && id.rules->own != nullptr) {
     return MakeError(v1::NOT_IMPLEMENTED,
@@ -313,7 +311,7 @@ absl::StatusOr<std::shared_ptr<const runtime::MultiProgram>> ProgramStore::LoadO
     }
     devices.push_back(device);
   }
-  return runtime::MultiProgram::Load(several, devices, id.account);
+  return runtime::Program::Load(several, devices, id.account);
 }
 
 void ProgramStore::TouchUsed() {

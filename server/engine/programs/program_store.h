@@ -31,7 +31,7 @@
 #include "kiln/v1/graph.pb.h"
 #include "kiln/v1/target.pb.h"
 #include "runtime/cache/program_cache.h"
-#include "runtime/exec/multi_program.h"
+#include "runtime/exec/loaded_executable.h"
 #include "runtime/exec/program.h"
 #include "runtime/hal/device.h"
 #include "runtime/hal/module.h"
@@ -75,7 +75,7 @@ Digest CodeKey(const ProgramId& id, const TrustDomain& domain, const compiler::O
 absl::Status NeedGraph(const ProgramId& id);
 
 struct StoredProgram {
-  std::shared_ptr<const runtime::MultiProgram> program;
+  std::shared_ptr<const runtime::Program> program;
   // The one that it was asked for.
   runtime::hal::Device* device = nullptr;
   const v1::Signature& signature() const { return program->signature(); }
@@ -238,8 +238,8 @@ class ProgramStore {
   // Touches the entries of what has been used since it was last called.
   void TouchUsed();
   // On the request's device or on those that it names.
-  absl::StatusOr<std::shared_ptr<const runtime::MultiProgram>> LoadOn(const ProgramId& id,
-                                                                      const CompiledProgram& program) const;
+  absl::StatusOr<std::shared_ptr<const runtime::Program>> LoadOn(const ProgramId& id,
+                                                                 const CompiledProgram& program) const;
   // Loaded and paid for.
   absl::StatusOr<Cache::Entry> Keep(const ProgramId& id, const CompiledProgram& program, std::string graph);
 

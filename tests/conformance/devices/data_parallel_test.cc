@@ -17,7 +17,7 @@
 #include "client/demo/digits.h"
 #include "client/demo/model.h"
 #include "compiler/gradient/gradient.h"
-#include "runtime/exec/program.h"
+#include "runtime/exec/loaded_executable.h"
 #include "tests/support/engines/cpu_engine.h"
 #include "tests/support/engines/multi_engine.h"
 

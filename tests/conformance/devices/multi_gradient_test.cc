@@ -139,7 +139,7 @@ TEST(MultiGradient, FourDevicesGiveWhatOneGives) {
     const auto loaded = four.Load(*four.Compile(*several, ExactOptions()));
     ASSERT_TRUE(loaded.ok()) << loaded.status();
     for (size_t i = 0; i < slots.size(); ++i) {
-      const runtime::MultiValue& value = (*loaded)->results()[i + 1];
+      const runtime::ProgramValue& value = (*loaded)->results()[i + 1];
       EXPECT_EQ(value.layout.shares, slots[i] == 2 ? 1 : kDevices) << row.what << " slot " << slots[i];
       EXPECT_EQ(value.layout.axis, slots[i] == 2 ? -1 : 0) << row.what << " slot " << slots[i];
     }

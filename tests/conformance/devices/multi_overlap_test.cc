@@ -9,7 +9,7 @@
 
 #include "absl/synchronization/notification.h"
 #include "base/graph/graph_text.h"
-#include "runtime/exec/multi_run.h"
+#include "runtime/exec/task_run.h"
 #include "tests/support/engines/cpu_engine.h"
 #include "tests/support/engines/multi_engine.h"
 
@@ -70,13 +70,13 @@ TEST(MultiOverlap, ACopyAndWhatNeedsItRunWhileAnotherDeviceComputes) {
     shares.push_back(BufferSlice::Whole(*std::move(buffer)));
   }
   Holder holder;
-  absl::StatusOr<runtime::MultiRunResult> ran;
+  absl::StatusOr<runtime::TaskRunResult> ran;
   absl::Notification done;
-  runtime::MultiRun::Start(*program, shares, {}, runtime::Executor(&holder), &engine.collectives(),
-                           [&](absl::StatusOr<runtime::MultiRunResult> result) {
-                             ran = std::move(result);
-                             done.Notify();
-                           });
+  runtime::TaskRun::Start(*program, shares, {}, runtime::Executor(&holder), &engine.collectives(),
+                          [&](absl::StatusOr<runtime::TaskRunResult> result) {
+                            ran = std::move(result);
+                            done.Notify();
+                          });
   done.WaitForNotification();
   ASSERT_TRUE(ran.ok()) << ran.status();
   ASSERT_EQ(ran->results.size(), 2u);

@@ -1,7 +1,5 @@
 // Runs of programs on several devices that do not end well, and many at once; and
 // messages that no compiler makes.
-#include "runtime/exec/multi_run.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -17,6 +15,7 @@
 #include "absl/time/clock.h"
 #include "base/error.h"
 #include "base/graph/graph_text.h"
+#include "runtime/exec/task_run.h"
 #include "tests/support/engines/cpu_engine.h"
 #include "tests/support/engines/multi_engine.h"
 
@@ -67,11 +66,11 @@ class MultiRunTest : public ::testing::Test {
   absl::Status Run(absl::Span<const BufferSlice> shares, const runtime::RunOptions& options) {
     absl::Status status;
     absl::Notification done;
-    runtime::MultiRun::Start(program_, shares, options, runtime::Executor(), &engine_.collectives(),
-                             [&](absl::StatusOr<runtime::MultiRunResult> result) {
-                               status = result.status();
-                               done.Notify();
-                             });
+    runtime::TaskRun::Start(program_, shares, options, runtime::Executor(), &engine_.collectives(),
+                            [&](absl::StatusOr<runtime::TaskRunResult> result) {
+                              status = result.status();
+                              done.Notify();
+                            });
     done.WaitForNotification();
     return status;
   }
@@ -84,7 +83,7 @@ class MultiRunTest : public ::testing::Test {
 
   MultiEngine engine_;
   v1::MultiProgram message_;
-  std::shared_ptr<const runtime::MultiProgram> program_;
+  std::shared_ptr<const runtime::Program> program_;
 };
 
 TEST_F(MultiRunTest, CancelledAndLateRunsWriteNothing) {
@@ -100,20 +99,20 @@ TEST_F(MultiRunTest, CancelledAndLateRunsWriteNothing) {
 }
 
 TEST_F(MultiRunTest, AKnownTransferIsACollectiveAndReported) {
-  using runtime::MultiTask;
-  const auto collectives = [](const runtime::MultiProgram& program) {
+  using runtime::ProgramTask;
+  const auto collectives = [](const runtime::Program& program) {
     return std::count_if(program.tasks().begin(), program.tasks().end(),
-                         [](const MultiTask& task) { return task.kind == MultiTask::Kind::kCollective; });
+                         [](const ProgramTask& task) { return task.kind == ProgramTask::Kind::kCollective; });
   };
   EXPECT_EQ(collectives(*program_), 1);
   std::vector<runtime::RanCollective> ran;
   absl::Notification done;
-  runtime::MultiRun::Start(program_, Shares(), {}, runtime::Executor(), &engine_.collectives(),
-                           [&](absl::StatusOr<runtime::MultiRunResult> result) {
-                             ASSERT_TRUE(result.ok()) << result.status();
-                             ran = result->collectives;
-                             done.Notify();
-                           });
+  runtime::TaskRun::Start(program_, Shares(), {}, runtime::Executor(), &engine_.collectives(),
+                          [&](absl::StatusOr<runtime::TaskRunResult> result) {
+                            ASSERT_TRUE(result.ok()) << result.status();
+                            ran = result->collectives;
+                            done.Notify();
+                          });
   done.WaitForNotification();
   ASSERT_EQ(ran.size(), 1u);
   EXPECT_EQ(ran[0].kind, runtime::collective::Kind::kAllReduce);
@@ -221,7 +220,7 @@ TEST_F(MultiRunTest, UnsoundMessagesAreRefused) {
     v1::MultiProgram edited = message_;
     edits[i](edited);
     std::vector<runtime::hal::Device*> devices = {engine_.devices()[0].get(), engine_.devices()[1].get()};
-    const auto program = runtime::MultiProgram::Load(edited, devices);
+    const auto program = runtime::Program::Load(edited, devices);
     ASSERT_FALSE(program.ok()) << "edit " << i;
     EXPECT_EQ(program.status().code(), absl::StatusCode::kInternal) << "edit " << i << ": " << program.status();
   }

@@ -10,7 +10,7 @@
 #include "base/graph/graph_text.h"
 #include "compiler/import/wire.h"
 #include "compiler/interp/interp.h"
-#include "runtime/exec/program.h"
+#include "runtime/exec/loaded_executable.h"
 #include "tests/conformance/programs/program_cases.h"
 #include "tests/fuzz/mutate.h"
 #include "tests/support/cpu_programs.h"

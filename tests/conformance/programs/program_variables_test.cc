@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "base/graph/graph_text.h"
-#include "runtime/exec/program.h"
+#include "runtime/exec/loaded_executable.h"
 #include "tests/conformance/programs/program_cases.h"
 #include "tests/support/engines/cpu_engine.h"
 #include "tests/support/engines/interp_engine.h"

@@ -57,8 +57,8 @@ absl::StatusOr<HostTensor> DeviceEngine::ReadBack(v1::DType dtype, const std::ve
   return tensor;
 }
 
-absl::StatusOr<std::shared_ptr<runtime::Program>> DeviceEngine::Load(const v1::Graph& graph,
-                                                                     const compiler::Options& options) {
+absl::StatusOr<std::shared_ptr<runtime::LoadedExecutable>> DeviceEngine::Load(const v1::Graph& graph,
+                                                                              const compiler::Options& options) {
   const char* directory = std::getenv("KILN_DUMP");
   compiler::DumpObserver dump(directory == nullptr ? "" : directory);
   compiler::CompileObserver* observer = directory == nullptr ? nullptr : &dump;
@@ -67,18 +67,18 @@ absl::StatusOr<std::shared_ptr<runtime::Program>> DeviceEngine::Load(const v1::G
   return runtime::Load(executable, *device_);
 }
 
-absl::StatusOr<std::shared_ptr<runtime::Program>> DeviceEngine::Load(const v1::Executable& executable) {
+absl::StatusOr<std::shared_ptr<runtime::LoadedExecutable>> DeviceEngine::Load(const v1::Executable& executable) {
   return runtime::Load(executable, *device_);
 }
 
 absl::StatusOr<InterpResult> DeviceEngine::Run(const v1::Graph& graph, const HostTensors& arguments,
                                                const compiler::Options& options,
                                                const compiler::VariableValues& variables) {
-  KILN_ASSIGN_OR_RETURN(const std::shared_ptr<runtime::Program> program, Load(graph, options));
+  KILN_ASSIGN_OR_RETURN(const std::shared_ptr<runtime::LoadedExecutable> program, Load(graph, options));
   return RunLoaded(program, arguments, variables);
 }
 
-absl::StatusOr<DeviceEngine::Placed> DeviceEngine::Place(std::shared_ptr<runtime::Program> program,
+absl::StatusOr<DeviceEngine::Placed> DeviceEngine::Place(std::shared_ptr<runtime::LoadedExecutable> program,
                                                          const HostTensors& arguments,
                                                          const compiler::VariableValues& variables) {
   Placed placed;
@@ -108,7 +108,7 @@ absl::StatusOr<DeviceEngine::Placed> DeviceEngine::Place(std::shared_ptr<runtime
   return placed;
 }
 
-absl::StatusOr<InterpResult> DeviceEngine::RunLoaded(const std::shared_ptr<runtime::Program>& program,
+absl::StatusOr<InterpResult> DeviceEngine::RunLoaded(const std::shared_ptr<runtime::LoadedExecutable>& program,
                                                      const HostTensors& arguments,
                                                      const compiler::VariableValues& variables) {
   KILN_ASSIGN_OR_RETURN(const Placed placed, Place(program, arguments, variables));
@@ -164,7 +164,7 @@ absl::StatusOr<std::vector<double>> DeviceEngine::RunPlaced(const Placed& placed
   return seconds;
 }
 
-absl::StatusOr<double> DeviceEngine::BestSeconds(const std::shared_ptr<runtime::Program>& program,
+absl::StatusOr<double> DeviceEngine::BestSeconds(const std::shared_ptr<runtime::LoadedExecutable>& program,
                                                  const HostTensors& arguments, int turns) {
   KILN_ASSIGN_OR_RETURN(const Placed placed, Place(program, arguments));
   KILN_ASSIGN_OR_RETURN(const std::vector<double> seconds, RunPlaced(placed, turns + 1));

@@ -17,7 +17,7 @@
 #include "runtime/hal/buffer.h"
 
 namespace kiln::runtime {
-class Program;
+class LoadedExecutable;
 class RuntimeObserver;
 namespace hal {
 class Device;
@@ -35,36 +35,37 @@ class DeviceEngine {
   ~DeviceEngine();
 
   // The first half of Run: a program that RunLoaded takes many times.
-  absl::StatusOr<std::shared_ptr<runtime::Program>> Load(const v1::Graph& graph, const compiler::Options& options);
+  absl::StatusOr<std::shared_ptr<runtime::LoadedExecutable>> Load(const v1::Graph& graph,
+                                                                  const compiler::Options& options);
 
   // The same for what has been compiled.
-  absl::StatusOr<std::shared_ptr<runtime::Program>> Load(const v1::Executable& executable);
+  absl::StatusOr<std::shared_ptr<runtime::LoadedExecutable>> Load(const v1::Executable& executable);
 
   // Results are fresh buffers, filled with a pattern before the run, so that an
   // element nobody writes shows.
   absl::StatusOr<compiler::InterpResult> Run(const v1::Graph& graph, const compiler::HostTensors& arguments,
                                              const compiler::Options& options,
                                              const compiler::VariableValues& variables = {});
-  absl::StatusOr<compiler::InterpResult> RunLoaded(const std::shared_ptr<runtime::Program>& program,
+  absl::StatusOr<compiler::InterpResult> RunLoaded(const std::shared_ptr<runtime::LoadedExecutable>& program,
                                                    const compiler::HostTensors& arguments,
                                                    const compiler::VariableValues& variables = {});
 
   // A program beside its arguments and results in device memory, to be run there
   // again and again; results that are arguments are empty.
   struct Placed {
-    std::shared_ptr<runtime::Program> program;
+    std::shared_ptr<runtime::LoadedExecutable> program;
     std::vector<runtime::hal::BufferSlice> parameters, results;
     std::vector<int64_t> variables;
   };
-  absl::StatusOr<Placed> Place(std::shared_ptr<runtime::Program> program, const compiler::HostTensors& arguments,
-                               const compiler::VariableValues& variables = {});
+  absl::StatusOr<Placed> Place(std::shared_ptr<runtime::LoadedExecutable> program,
+                               const compiler::HostTensors& arguments, const compiler::VariableValues& variables = {});
   // Runs it `count` times, queued one behind the other, so that the device's threads
   // do not fall asleep in between. How many seconds the steps of each took, without
   // the way to the queue and back.
   absl::StatusOr<std::vector<double>> RunPlaced(const Placed& placed, int count = 1);
 
   // The shortest of `turns` runs, in place and warm, of the steps alone.
-  absl::StatusOr<double> BestSeconds(const std::shared_ptr<runtime::Program>& program,
+  absl::StatusOr<double> BestSeconds(const std::shared_ptr<runtime::LoadedExecutable>& program,
                                      const compiler::HostTensors& arguments, int turns);
 
   // From now on parameters and results lie in buffers that `make` makes.

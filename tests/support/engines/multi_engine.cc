@@ -7,15 +7,15 @@
 #include "absl/synchronization/notification.h"
 #include "base/check.h"
 #include "base/error.h"
-#include "compiler/compile_multi.h"
+#include "compiler/compile_program.h"
 #include "runtime/drivers/cpu/device.h"
-#include "runtime/exec/multi_run.h"
+#include "runtime/exec/task_run.h"
 
 namespace kiln::testing {
 
 using compiler::HostTensor;
 using compiler::InterpResult;
-using runtime::MultiValue;
+using runtime::ProgramValue;
 using runtime::hal::BufferSlice;
 
 namespace {
@@ -25,20 +25,20 @@ runtime::ValueLayout WholeOf(const runtime::ValueLayout& layout) { return {layou
 void CopyRun(const char* from, char* to, uint64_t bytes) { std::memcpy(to, from, bytes); }
 
 // The share of this number, from a whole value in host memory.
-void TakeShare(const MultiValue& value, size_t share, const HostTensor& whole, char* part) {
+void TakeShare(const ProgramValue& value, size_t share, const HostTensor& whole, char* part) {
   const auto item = static_cast<uint32_t>(compiler::ItemSize(whole.dtype));
   const auto box = runtime::MeetShares(WholeOf(value.layout), 0, value.layout, static_cast<int64_t>(share), item);
   if (box.has_value()) runtime::ForEachRun(*box, whole.bytes.data(), part, CopyRun);
 }
 
 // And back.
-void GiveShare(const MultiValue& value, size_t share, const char* part, HostTensor& whole) {
+void GiveShare(const ProgramValue& value, size_t share, const char* part, HostTensor& whole) {
   const auto item = static_cast<uint32_t>(compiler::ItemSize(whole.dtype));
   const auto box = runtime::MeetShares(value.layout, static_cast<int64_t>(share), WholeOf(value.layout), 0, item);
   if (box.has_value()) runtime::ForEachRun(*box, part, whole.bytes.data(), CopyRun);
 }
 
-HostTensor Gathered(const MultiValue& value, absl::Span<const BufferSlice> slices) {
+HostTensor Gathered(const ProgramValue& value, absl::Span<const BufferSlice> slices) {
   HostTensor tensor;
   tensor.dtype = compiler::FromWire(value.dtype);
   tensor.shape.assign(value.layout.shape.begin(), value.layout.shape.end());
@@ -72,10 +72,10 @@ MultiEngine::MultiEngine(int devices, bool as_one)
 MultiEngine::~MultiEngine() { runtime::hal::DrainAll(devices_); }
 
 absl::StatusOr<v1::MultiProgram> MultiEngine::Compile(const v1::Graph& graph, const compiler::Options& options) const {
-  return compiler::CompileMulti(graph, devices_[0]->target(), options);
+  return compiler::CompileForDevices(graph, devices_[0]->target(), options);
 }
 
-absl::StatusOr<std::shared_ptr<const runtime::MultiProgram>> MultiEngine::Load(const v1::MultiProgram& program) const {
+absl::StatusOr<std::shared_ptr<const runtime::Program>> MultiEngine::Load(const v1::MultiProgram& program) const {
   std::vector<runtime::hal::Device*> devices;
   for (const std::string& name : program.devices()) {
     runtime::hal::Device* found = name.empty() || as_one_ ? devices_[0].get() : nullptr;
@@ -85,7 +85,7 @@ absl::StatusOr<std::shared_ptr<const runtime::MultiProgram>> MultiEngine::Load(c
     if (found == nullptr) return MakeError(v1::UNKNOWN_DEVICE, absl::StrCat("there is no device ", name));
     devices.push_back(found);
   }
-  return runtime::MultiProgram::Load(program, devices);
+  return runtime::Program::Load(program, devices);
 }
 
 absl::StatusOr<InterpResult> MultiEngine::Run(const v1::Graph& graph, const compiler::HostTensors& arguments,
@@ -96,7 +96,7 @@ absl::StatusOr<InterpResult> MultiEngine::Run(const v1::Graph& graph, const comp
   return RunLoaded(program, arguments, variables);
 }
 
-absl::StatusOr<InterpResult> MultiEngine::RunLoaded(const std::shared_ptr<const runtime::MultiProgram>& loaded,
+absl::StatusOr<InterpResult> MultiEngine::RunLoaded(const std::shared_ptr<const runtime::Program>& loaded,
                                                     const compiler::HostTensors& arguments,
                                                     const compiler::VariableValues& variables) {
   std::vector<int64_t> values;
@@ -104,17 +104,17 @@ absl::StatusOr<InterpResult> MultiEngine::RunLoaded(const std::shared_ptr<const 
     const auto given = variables.find(variable.slot());
     values.push_back(given == variables.end() ? variable.default_value() : given->second);
   }
-  std::shared_ptr<const runtime::MultiProgram> program = loaded;
+  std::shared_ptr<const runtime::Program> program = loaded;
   if (loaded->is_family()) {
     KILN_ASSIGN_OR_RETURN(program, loaded->At(values));
   }
   const v1::Signature& signature = program->signature();
   std::vector<BufferSlice> shares;
   for (size_t i = 0; i < program->parameters().size(); ++i) {
-    const MultiValue& value = program->parameters()[i];
+    const ProgramValue& value = program->parameters()[i];
     const HostTensor& tensor = arguments.at(signature.parameters(static_cast<int>(i)).slot());
     for (size_t share = 0; share < value.slices.size(); ++share) {
-      const runtime::MultiSlice& slice = program->slices()[value.slices[share]];
+      const runtime::ProgramSlice& slice = program->slices()[value.slices[share]];
       KILN_ASSIGN_OR_RETURN(
           auto buffer,
           program->device(slice.device).allocator().Allocate(slice.bytes, runtime::hal::MemoryUse::kProgram));
@@ -126,26 +126,26 @@ absl::StatusOr<InterpResult> MultiEngine::RunLoaded(const std::shared_ptr<const 
   run_options.variables = values;
   absl::StatusOr<std::vector<BufferSlice>> results;
   absl::Notification done;
-  runtime::MultiRun::Start(program, shares, run_options, runtime::Executor(), &collectives_,
-                           [&](absl::StatusOr<runtime::MultiRunResult> result) {
-                             if (result.ok()) {
-                               results = std::move(result->results);
-                             } else {
-                               results = result.status();
-                             }
-                             done.Notify();
-                           });
+  runtime::TaskRun::Start(program, shares, run_options, runtime::Executor(), &collectives_,
+                          [&](absl::StatusOr<runtime::TaskRunResult> result) {
+                            if (result.ok()) {
+                              results = std::move(result->results);
+                            } else {
+                              results = result.status();
+                            }
+                            done.Notify();
+                          });
   done.WaitForNotification();
   KILN_RETURN_IF_ERROR(results.status());
   InterpResult outcome;
   size_t next = 0;
-  for (const MultiValue& value : program->results()) {
+  for (const ProgramValue& value : program->results()) {
     outcome.results.push_back(Gathered(value, absl::MakeSpan(*results).subspan(next, value.slices.size())));
     next += value.slices.size();
   }
   next = 0;
   for (size_t i = 0; i < program->parameters().size(); ++i) {
-    const MultiValue& value = program->parameters()[i];
+    const ProgramValue& value = program->parameters()[i];
     const v1::Signature::Parameter& parameter = signature.parameters(static_cast<int>(i));
     HostTensor now = Gathered(value, absl::MakeSpan(shares).subspan(next, value.slices.size()));
     next += value.slices.size();

@@ -13,7 +13,7 @@
 #include "kiln/v1/graph.pb.h"
 #include "kiln/v1/multi_program.pb.h"
 #include "runtime/collective/collective.h"
-#include "runtime/exec/multi_program.h"
+#include "runtime/exec/program.h"
 #include "runtime/hal/device.h"
 
 namespace kiln::testing {
@@ -27,14 +27,14 @@ class MultiEngine {
   ~MultiEngine();
 
   absl::StatusOr<v1::MultiProgram> Compile(const v1::Graph& graph, const compiler::Options& options) const;
-  absl::StatusOr<std::shared_ptr<const runtime::MultiProgram>> Load(const v1::MultiProgram& program) const;
+  absl::StatusOr<std::shared_ptr<const runtime::Program>> Load(const v1::MultiProgram& program) const;
 
   // Arguments and results are whole values. What is whole on several devices must be the
   // same on all. Results are filled with a pattern before the run.
   absl::StatusOr<compiler::InterpResult> Run(const v1::Graph& graph, const compiler::HostTensors& arguments,
                                              const compiler::Options& options,
                                              const compiler::VariableValues& variables = {});
-  absl::StatusOr<compiler::InterpResult> RunLoaded(const std::shared_ptr<const runtime::MultiProgram>& program,
+  absl::StatusOr<compiler::InterpResult> RunLoaded(const std::shared_ptr<const runtime::Program>& program,
                                                    const compiler::HostTensors& arguments,
                                                    const compiler::VariableValues& variables = {});
 

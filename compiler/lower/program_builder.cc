@@ -1,4 +1,4 @@
-#include "compiler/lower/multi_program_builder.h"
+#include "compiler/lower/program_builder.h"
 
 #include <algorithm>
 #include <utility>
@@ -20,8 +20,7 @@ uint64_t BytesOf(const UOp* share) {
 
 }  // namespace
 
-MultiProgramBuilder::MultiProgramBuilder(Graph& graph, UOp* root, const Shares& shares, const Levels& levels,
-                                         const Cut& cut)
+ProgramBuilder::ProgramBuilder(Graph& graph, UOp* root, const Shares& shares, const Levels& levels, const Cut& cut)
     : graph_(graph), root_(root), shares_(shares), levels_(levels), cut_(cut) {
   for (const Shares::Parameter& parameter : shares.parameters)
     by_slot_[parameter.share->arg_as<BufferArg>().slot] = parameter.share;
@@ -30,7 +29,7 @@ MultiProgramBuilder::MultiProgramBuilder(Graph& graph, UOp* root, const Shares& 
   for (const auto& [slot, value] : cut.crossing) by_slot_[slot] = value;
 }
 
-absl::StatusOr<v1::MultiProgram> MultiProgramBuilder::Build() {
+absl::StatusOr<v1::MultiProgram> ProgramBuilder::Build() {
   AddInterface();
   size_t executable = 0;
   for (size_t i = 0; i < cut_.steps.size(); ++i) {
@@ -62,7 +61,7 @@ absl::StatusOr<v1::MultiProgram> MultiProgramBuilder::Build() {
   return std::move(program_);
 }
 
-std::vector<uint32_t> MultiProgramBuilder::DevicesOf(const std::string& devices) {
+std::vector<uint32_t> ProgramBuilder::DevicesOf(const std::string& devices) {
   std::vector<std::string> names = SplitDevices(devices);
   if (names.empty()) names.emplace_back();
   std::vector<uint32_t> indices;
@@ -74,13 +73,13 @@ std::vector<uint32_t> MultiProgramBuilder::DevicesOf(const std::string& devices)
   return indices;
 }
 
-size_t MultiProgramBuilder::AddMemory(v1::PlacedValue::Space space, size_t index, const UOp* share,
-                                      const std::string& devices) {
+size_t ProgramBuilder::AddMemory(v1::PlacedValue::Space space, size_t index, const UOp* share,
+                                 const std::string& devices) {
   memories_.push_back({space, static_cast<uint32_t>(index), DevicesOf(devices), BytesOf(share)});
   return memories_.size() - 1;
 }
 
-size_t MultiProgramBuilder::MemoryOf(UOp* value, const std::string& devices) {
+size_t ProgramBuilder::MemoryOf(UOp* value, const std::string& devices) {
   UOp* memory = levels_.Reaches(value) ? levels_.MemoryOf(value) : nullptr;
   if (memory == nullptr) memory = value;
   const auto [found, is_new] = memory_of_.emplace(memory, memories_.size());
@@ -88,7 +87,7 @@ size_t MultiProgramBuilder::MemoryOf(UOp* value, const std::string& devices) {
   return found->second;
 }
 
-uint32_t MultiProgramBuilder::ValueAt(size_t memory, const UOp* share, const Shape& whole, int axis) {
+uint32_t ProgramBuilder::ValueAt(size_t memory, const UOp* share, const Shape& whole, int axis) {
   v1::PlacedValue* value = program_.add_values();
   value->set_dtype(ToWire(share->dtype()));
   for (size_t i = 0; i < whole.size(); ++i) {
@@ -106,11 +105,9 @@ uint32_t MultiProgramBuilder::ValueAt(size_t memory, const UOp* share, const Sha
   return static_cast<uint32_t>(program_.values_size() - 1);
 }
 
-uint32_t MultiProgramBuilder::ShareAt(size_t memory, const UOp* share) {
-  return ValueAt(memory, share, share->shape(), -1);
-}
+uint32_t ProgramBuilder::ShareAt(size_t memory, const UOp* share) { return ValueAt(memory, share, share->shape(), -1); }
 
-void MultiProgramBuilder::Use(size_t memory, int step, bool overwrites) {
+void ProgramBuilder::Use(size_t memory, int step, bool overwrites) {
   Memory& used = memories_[memory];
   if (used.first < 0) {
     used.first = step;
@@ -119,7 +116,7 @@ void MultiProgramBuilder::Use(size_t memory, int step, bool overwrites) {
   used.last = step;
 }
 
-void MultiProgramBuilder::AddInterface() {
+void ProgramBuilder::AddInterface() {
   for (size_t i = 0; i < shares_.parameters.size(); ++i) {
     const Shares::Parameter& parameter = shares_.parameters[i];
     const size_t memory = AddMemory(v1::PlacedValue::PARAMETER, i, parameter.share, parameter.layout.devices);
@@ -138,7 +135,7 @@ void MultiProgramBuilder::AddInterface() {
   }
 }
 
-void MultiProgramBuilder::AddSegment(const Segment& segment, int step, v1::SegmentStep& message) {
+void ProgramBuilder::AddSegment(const Segment& segment, int step, v1::SegmentStep& message) {
   for (uint32_t device : DevicesOf(segment.devices)) message.add_device(device);
   const v1::Signature& signature = executables_[message.executable()].signature();
   for (const v1::Signature::Parameter& parameter : signature.parameters()) {
@@ -166,7 +163,7 @@ void MultiProgramBuilder::AddSegment(const Segment& segment, int step, v1::Segme
   }
 }
 
-void MultiProgramBuilder::AddTransfer(const Transfer& transfer, int step, v1::TransferStep& message) {
+void ProgramBuilder::AddTransfer(const Transfer& transfer, int step, v1::TransferStep& message) {
   message.set_kind(KindOf(transfer));
   const size_t from = MemoryOf(transfer.source, transfer.from.devices);
   const size_t to = MemoryOf(transfer.target, transfer.to.devices);
@@ -178,7 +175,7 @@ void MultiProgramBuilder::AddTransfer(const Transfer& transfer, int step, v1::Tr
 }
 
 // Largest first, each at the lowest offset that is free for all of its life.
-absl::Status MultiProgramBuilder::PlaceArenas() {
+absl::Status ProgramBuilder::PlaceArenas() {
   std::vector<size_t> order;
   for (size_t i = 0; i < memories_.size(); ++i) {
     if (memories_[i].space == v1::PlacedValue::ARENA) order.push_back(i);
@@ -222,7 +219,7 @@ absl::Status MultiProgramBuilder::PlaceArenas() {
   return absl::OkStatus();
 }
 
-v1::Signature MultiProgramBuilder::Signature() {
+v1::Signature ProgramBuilder::Signature() {
   Function function;
   for (const Shares::Parameter& parameter : shares_.parameters) {
     function.parameters.push_back(parameter.whole);

@@ -1,11 +1,11 @@
-#include "runtime/exec/multi_run.h"
+#include "runtime/exec/task_run.h"
 
 #include <algorithm>
 #include <cstring>
 #include <utility>
 
 #include "base/error.h"
-#include "runtime/exec/multi_move.h"
+#include "runtime/exec/move_boxes.h"
 
 namespace kiln::runtime {
 namespace {
@@ -15,9 +15,9 @@ constexpr uint64_t kCopiedBytesPerNs = 4;
 
 }  // namespace
 
-void MultiRun::Start(std::shared_ptr<const MultiProgram> program, absl::Span<const hal::BufferSlice> shares,
-                     const RunOptions& options, Executor executor, collective::Collectives* collectives,
-                     MultiRunCallback callback) {
+void TaskRun::Start(std::shared_ptr<const Program> program, absl::Span<const hal::BufferSlice> shares,
+                    const RunOptions& options, Executor executor, collective::Collectives* collectives,
+                    TaskRunCallback callback) {
   if (program->is_family()) {
     if (absl::Status wanted = options.control.Check(); !wanted.ok()) return callback(std::move(wanted));
     auto sized = program->At(options.variables);
@@ -25,21 +25,21 @@ void MultiRun::Start(std::shared_ptr<const MultiProgram> program, absl::Span<con
     program = *std::move(sized);
   }
   if (absl::Status status = program->Check(shares, options.variables); !status.ok()) return callback(std::move(status));
-  std::unique_ptr<MultiRun> run(new MultiRun(std::move(program), options, executor, collectives, std::move(callback)));
+  std::unique_ptr<TaskRun> run(new TaskRun(std::move(program), options, executor, collectives, std::move(callback)));
   if (absl::Status status = run->MakeSlices(shares); !status.ok()) return run->callback_(std::move(status));
-  MultiRun* const started = run.release();
+  TaskRun* const started = run.release();
   // What another queue has yet to write may be a parameter; and a device that is busy
   // with something else for too long is better told of than waited for.
   collectives->WhenReady(started->program_->DistinctDevices(), started->control_,
                          [started](const absl::Status& status) { started->Begin(status); });
 }
 
-void MultiRun::Begin(absl::Status status) {
+void TaskRun::Begin(absl::Status status) {
   if (status.ok() && start_ != nullptr) status = start_->Begin();
   {
     absl::MutexLock lock(&mutex_);
     first_error_ = status;
-    const std::vector<MultiTask>& tasks = program_->tasks();
+    const std::vector<ProgramTask>& tasks = program_->tasks();
     left_ = status.ok() ? tasks.size() : 0;
     for (uint32_t i = 0; i < left_; ++i) {
       waits_.push_back(tasks[i].waits_for);
@@ -50,8 +50,8 @@ void MultiRun::Begin(absl::Status status) {
   Drain();
 }
 
-MultiRun::MultiRun(std::shared_ptr<const MultiProgram> program, const RunOptions& options, Executor executor,
-                   collective::Collectives* collectives, MultiRunCallback callback)
+TaskRun::TaskRun(std::shared_ptr<const Program> program, const RunOptions& options, Executor executor,
+                 collective::Collectives* collectives, TaskRunCallback callback)
     : program_(std::move(program)),
       control_(options.control),
       start_(options.start),
@@ -61,10 +61,10 @@ MultiRun::MultiRun(std::shared_ptr<const MultiProgram> program, const RunOptions
       callback_(std::move(callback)),
       reports_(program_->collectives()) {}
 
-absl::Status MultiRun::MakeSlices(absl::Span<const hal::BufferSlice> shares) {
+absl::Status TaskRun::MakeSlices(absl::Span<const hal::BufferSlice> shares) {
   std::vector<std::shared_ptr<hal::Buffer>> arenas(program_->device_count());
   std::vector<hal::BufferSlice> results(program_->result_shares());
-  for (const MultiSlice& slice : program_->slices()) {
+  for (const ProgramSlice& slice : program_->slices()) {
     hal::Allocator& allocator = program_->device(slice.device).allocator();
     switch (slice.space) {
       case v1::PlacedValue::PARAMETER: slices_.push_back(shares[slice.index]); break;
@@ -92,7 +92,7 @@ absl::Status MultiRun::MakeSlices(absl::Span<const hal::BufferSlice> shares) {
   return absl::OkStatus();
 }
 
-void MultiRun::Drain() {
+void TaskRun::Drain() {
   mutex_.Lock();
   while (!ready_.empty()) {
     const uint32_t task = ready_.top();
@@ -111,10 +111,10 @@ void MultiRun::Drain() {
   if (finished) Finish();
 }
 
-void MultiRun::Launch(uint32_t number) {
-  const MultiTask& task = program_->tasks()[number];
-  if (task.kind == MultiTask::Kind::kSegment) return LaunchSegment(task, number);
-  if (task.kind == MultiTask::Kind::kCollective) return LaunchCollective(*task.collective, number);
+void TaskRun::Launch(uint32_t number) {
+  const ProgramTask& task = program_->tasks()[number];
+  if (task.kind == ProgramTask::Kind::kSegment) return LaunchSegment(task, number);
+  if (task.kind == ProgramTask::Kind::kCollective) return LaunchCollective(*task.collective, number);
   hal::Queue& queue = program_->device(task.device).queue();
   queue.Submit(
       [this, &task, number] {
@@ -125,16 +125,16 @@ void MultiRun::Launch(uint32_t number) {
       task.bytes / kCopiedBytesPerNs);
 }
 
-void MultiRun::LaunchSegment(const MultiTask& task, uint32_t number) {
+void TaskRun::LaunchSegment(const ProgramTask& task, uint32_t number) {
   absl::InlinedVector<hal::BufferSlice, 8> parameters, results;
   for (uint32_t slice : task.parameters) parameters.push_back(slices_[slice]);
   for (uint32_t slice : task.results) results.push_back(slices_[slice]);
-  const std::vector<int64_t> variables = MultiProgram::VariablesOf(task, variables_);
+  const std::vector<int64_t> variables = Program::VariablesOf(task, variables_);
   executor_.Run(task.program, parameters, {.control = control_, .results = results, .variables = variables},
                 [this, number](const absl::StatusOr<RunResult>& result) { Done(number, result.status()); });
 }
 
-void MultiRun::LaunchCollective(const MultiCollective& task, uint32_t number) {
+void TaskRun::LaunchCollective(const TaskCollective& task, uint32_t number) {
   collective::Request request;
   request.kind = task.kind;
   request.op = task.op;
@@ -156,14 +156,14 @@ void MultiRun::LaunchCollective(const MultiCollective& task, uint32_t number) {
   });
 }
 
-void MultiRun::MarkDone(uint32_t task) {
+void TaskRun::MarkDone(uint32_t task) {
   for (uint32_t dependent : program_->tasks()[task].dependents) {
     if (--waits_[dependent] == 0) ready_.push(dependent);
   }
   --left_;
 }
 
-void MultiRun::Done(uint32_t task, const absl::Status& status) {
+void TaskRun::Done(uint32_t task, const absl::Status& status) {
   {
     absl::MutexLock lock(&mutex_);
     if (!status.ok() && first_error_.ok()) first_error_ = status;
@@ -175,16 +175,16 @@ void MultiRun::Done(uint32_t task, const absl::Status& status) {
   Drain();
 }
 
-void MultiRun::Finish() {
-  const std::unique_ptr<MultiRun> self(this);
+void TaskRun::Finish() {
+  const std::unique_ptr<TaskRun> self(this);
   absl::Status status;
   {
     absl::MutexLock lock(&mutex_);
     status = first_error_;
   }
   if (!status.ok()) return callback_(std::move(status));
-  MultiRunResult result;
-  for (const MultiValue& value : program_->results()) {
+  TaskRunResult result;
+  for (const ProgramValue& value : program_->results()) {
     for (uint32_t slice : value.slices) result.results.push_back(slices_[slice]);
   }
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - started_;

@@ -1,4 +1,4 @@
-#include "runtime/exec/multi_collective.h"
+#include "runtime/exec/task_collective.h"
 
 #include <algorithm>
 #include <set>
@@ -40,11 +40,11 @@ std::optional<collective::ReduceOp> ToReduceOp(v1::Op op) {
   }
 }
 
-std::optional<MultiCollective> CollectiveOf(const v1::TransferStep& step, v1::DType dtype, const TransferEnd& from,
-                                            const TransferEnd& to) {
+std::optional<TaskCollective> CollectiveOf(const v1::TransferStep& step, v1::DType dtype, const TransferEnd& from,
+                                           const TransferEnd& to) {
   const std::optional<Kind> kind = ToKind(step.kind());
   if (!kind.has_value() || collective::Reduces(*kind) != (step.reduce_op() != v1::OP_UNSPECIFIED)) return std::nullopt;
-  MultiCollective made;
+  TaskCollective made;
   made.kind = *kind;
   if (collective::Reduces(*kind)) made.op = *ToReduceOp(step.reduce_op());
   made.dtype = dtype;

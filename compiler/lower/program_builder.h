@@ -1,7 +1,7 @@
 // Puts a MultiProgram together from a cut and its segments' executables: which memory
 // each value has on each device, and which steps read and write it.
-#ifndef KILN_COMPILER_LOWER_MULTI_PROGRAM_BUILDER_H_
-#define KILN_COMPILER_LOWER_MULTI_PROGRAM_BUILDER_H_
+#ifndef KILN_COMPILER_LOWER_PROGRAM_BUILDER_H_
+#define KILN_COMPILER_LOWER_PROGRAM_BUILDER_H_
 
 #include <cstdint>
 #include <string>
@@ -15,10 +15,10 @@
 
 namespace kiln::compiler {
 
-class MultiProgramBuilder {
+class ProgramBuilder {
  public:
   // All outlive the builder. `root` is the graph that was taken apart.
-  MultiProgramBuilder(Graph& graph, UOp* root, const Shares& shares, const Levels& levels, const Cut& cut);
+  ProgramBuilder(Graph& graph, UOp* root, const Shares& shares, const Levels& levels, const Cut& cut);
 
   // For each segment of the cut, in order.
   void AddExecutable(v1::Executable executable) { executables_.push_back(std::move(executable)); }
@@ -77,4 +77,4 @@ v1::TransferStep::Kind KindOf(const Transfer& transfer);
 
 }  // namespace kiln::compiler
 
-#endif  // KILN_COMPILER_LOWER_MULTI_PROGRAM_BUILDER_H_
+#endif  // KILN_COMPILER_LOWER_PROGRAM_BUILDER_H_

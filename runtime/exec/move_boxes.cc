@@ -1,4 +1,4 @@
-#include "runtime/exec/multi_move.h"
+#include "runtime/exec/move_boxes.h"
 
 #include <cstring>
 
@@ -67,7 +67,7 @@ absl::Status MoveDirectly(const BoxCopy& box, const std::vector<hal::BufferSlice
   return OwnerOf(to).CopyFrom(OwnerOf(from), moves);
 }
 
-absl::Status MoveBox(const MultiTask& task, const BoxCopy& box, const std::vector<hal::BufferSlice>& slices) {
+absl::Status MoveBox(const ProgramTask& task, const BoxCopy& box, const std::vector<hal::BufferSlice>& slices) {
   Window from, to;
   KILN_RETURN_IF_ERROR(
       from.Open(slices[box.from], box.from_offset, box.FromEnd(), /*fetch=*/task.arithmetic == nullptr));
@@ -95,7 +95,7 @@ absl::Status MoveBox(const MultiTask& task, const BoxCopy& box, const std::vecto
 
 }  // namespace
 
-absl::Status MoveBoxes(const MultiTask& task, const std::vector<hal::BufferSlice>& slices) {
+absl::Status MoveBoxes(const ProgramTask& task, const std::vector<hal::BufferSlice>& slices) {
   const uint32_t item = task.arithmetic == nullptr ? 1 : task.arithmetic->item_bytes;
   std::vector<BoxCopy> parts;
   for (const BoxCopy& box : task.copies) {

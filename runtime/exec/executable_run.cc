@@ -1,4 +1,4 @@
-#include "runtime/exec/program_run.h"
+#include "runtime/exec/executable_run.h"
 
 #include <algorithm>
 #include <cstring>
@@ -14,15 +14,15 @@ double Seconds(std::chrono::steady_clock::duration duration) { return std::chron
 
 }  // namespace
 
-ProgramRun::ProgramRun(const Plan& plan)
+ExecutableRun::ExecutableRun(const Plan& plan)
     : parameters_(plan.parameters.size()),
       results_(plan.results.size()),
       prepared_(plan.preparations.size()),
       variables_(plan.variables.size()),
       pointers_(plan.operands.size()) {}
 
-void ProgramRun::Submit(std::shared_ptr<Program> program, absl::Span<const hal::BufferSlice> parameters,
-                        const RunOptions& options, RuntimeObserver* observer, RunCallback callback) {
+void ExecutableRun::Submit(std::shared_ptr<LoadedExecutable> program, absl::Span<const hal::BufferSlice> parameters,
+                           const RunOptions& options, RuntimeObserver* observer, RunCallback callback) {
   for (size_t i = 0; i < parameters_.size(); ++i) parameters_[i] = parameters[i];
   if (!options.results.empty()) {
     for (size_t i = 0; i < results_.size(); ++i) results_[i] = options.results[i];
@@ -40,7 +40,7 @@ void ProgramRun::Submit(std::shared_ptr<Program> program, absl::Span<const hal::
   queue.Submit(static_cast<hal::Work*>(this), estimate_ns);
 }
 
-void ProgramRun::Run() {
+void ExecutableRun::Run() {
   const Clock::time_point started = Clock::now();
   uint32_t launches = 0;
   // A run that waited too long in the queue ends here.
@@ -74,7 +74,7 @@ void ProgramRun::Run() {
   Recycle();
 }
 
-absl::Status ProgramRun::MakeResults() {
+absl::Status ExecutableRun::MakeResults() {
   const Plan& plan = program_->plan();
   for (size_t i = 0; i < results_.size(); ++i) {
     const PlanResult& result = plan.results[i];
@@ -90,7 +90,7 @@ absl::Status ProgramRun::MakeResults() {
   return absl::OkStatus();
 }
 
-void ProgramRun::MarkChanged() {
+void ExecutableRun::MarkChanged() {
   const Plan& plan = program_->plan();
   for (size_t i = 0; i < parameters_.size(); ++i) {
     if (plan.parameters[i].written) parameters_[i].buffer->Changed();
@@ -98,7 +98,7 @@ void ProgramRun::MarkChanged() {
   for (const hal::BufferSlice& result : results_) result.buffer->Changed();
 }
 
-absl::Status ProgramRun::Prepare() {
+absl::Status ExecutableRun::Prepare() {
   const Plan& plan = program_->plan();
   for (size_t i = 0; i < prepared_.size(); ++i) {
     const PlanPreparation& preparation = plan.preparations[i];
@@ -120,7 +120,7 @@ absl::Status ProgramRun::Prepare() {
   return absl::OkStatus();
 }
 
-absl::Status ProgramRun::FillPointers() {
+absl::Status ExecutableRun::FillPointers() {
   const Plan& plan = program_->plan();
   char* arena = nullptr;
   if (plan.arena_bytes != 0) {
@@ -148,7 +148,7 @@ absl::Status ProgramRun::FillPointers() {
   return absl::OkStatus();
 }
 
-absl::Status ProgramRun::Walk(uint32_t& launches) {
+absl::Status ExecutableRun::Walk(uint32_t& launches) {
   if (observer_ == nullptr || !observer_->WantsLaunches(control_.trace)) {
     return program_->module_->LaunchAll(program_->plan().steps, pointers_.data(), control_, launches);
   }
@@ -168,29 +168,29 @@ absl::Status ProgramRun::Walk(uint32_t& launches) {
   return absl::OkStatus();
 }
 
-void ProgramRun::Recycle() {
+void ExecutableRun::Recycle() {
   for (hal::BufferSlice& slice : parameters_) slice = hal::BufferSlice();
   for (hal::BufferSlice& slice : results_) slice = hal::BufferSlice();
   for (std::shared_ptr<hal::Buffer>& made : prepared_) made = nullptr;
   // The last reference may be this one, and then the pool goes with it, and this
   // object with the pool: at the end of the function, after all else.
-  const std::shared_ptr<Program> program = std::move(program_);
-  program->pool_->Return(std::unique_ptr<ProgramRun>(this));
+  const std::shared_ptr<LoadedExecutable> program = std::move(program_);
+  program->pool_->Return(std::unique_ptr<ExecutableRun>(this));
 }
 
-std::unique_ptr<ProgramRun> ProgramRunPool::Take() {
+std::unique_ptr<ExecutableRun> ExecutableRunPool::Take() {
   {
     absl::MutexLock lock(&mutex_);
     if (!idle_.empty()) {
-      std::unique_ptr<ProgramRun> run = std::move(idle_.back());
+      std::unique_ptr<ExecutableRun> run = std::move(idle_.back());
       idle_.pop_back();
       return run;
     }
   }
-  return std::make_unique<ProgramRun>(*plan_);
+  return std::make_unique<ExecutableRun>(*plan_);
 }
 
-void ProgramRunPool::Return(std::unique_ptr<ProgramRun> run) {
+void ExecutableRunPool::Return(std::unique_ptr<ExecutableRun> run) {
   absl::MutexLock lock(&mutex_);
   idle_.push_back(std::move(run));
 }

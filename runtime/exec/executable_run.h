@@ -1,7 +1,7 @@
 // One run of a program, from submission to callback, and the pool in which a
 // program keeps its runs for the next time.
-#ifndef KILN_RUNTIME_EXEC_PROGRAM_RUN_H_
-#define KILN_RUNTIME_EXEC_PROGRAM_RUN_H_
+#ifndef KILN_RUNTIME_EXEC_EXECUTABLE_RUN_H_
+#define KILN_RUNTIME_EXEC_EXECUTABLE_RUN_H_
 
 #include <chrono>
 #include <memory>
@@ -11,21 +11,21 @@
 #include "absl/synchronization/mutex.h"
 #include "runtime/exec/executor.h"
 #include "runtime/exec/launch_times.h"
-#include "runtime/exec/program.h"
+#include "runtime/exec/loaded_executable.h"
 #include "runtime/hal/queue.h"
 #include "runtime/observer.h"
 
 namespace kiln::runtime {
 
-// All vectors have their full length from the start, so that a reused ProgramRun
+// All vectors have their full length from the start, so that a reused ExecutableRun
 // allocates nothing. It belongs to the pool while idle, and to itself from
 // Submit until it goes back there.
-class ProgramRun final : public hal::Work {
+class ExecutableRun final : public hal::Work {
  public:
-  explicit ProgramRun(const Plan& plan);
+  explicit ExecutableRun(const Plan& plan);
 
   // Arguments are checked. Copies the slices.
-  void Submit(std::shared_ptr<Program> program, absl::Span<const hal::BufferSlice> parameters,
+  void Submit(std::shared_ptr<LoadedExecutable> program, absl::Span<const hal::BufferSlice> parameters,
               const RunOptions& options, RuntimeObserver* observer, RunCallback callback);
 
   void Run() override;
@@ -52,7 +52,7 @@ class ProgramRun final : public hal::Work {
   Charge arena_charge_;
   std::vector<void*> pointers_;  // one for each operand of the plan; a variable's value in the place of one
 
-  std::shared_ptr<Program> program_;
+  std::shared_ptr<LoadedExecutable> program_;
   hal::LaunchControl control_;
   RunStart* start_ = nullptr;
   RuntimeObserver* observer_ = nullptr;
@@ -62,18 +62,18 @@ class ProgramRun final : public hal::Work {
 };
 
 // Safe from any thread.
-class ProgramRunPool {
+class ExecutableRunPool {
  public:
-  explicit ProgramRunPool(const Plan* plan) : plan_(plan) {}
-  std::unique_ptr<ProgramRun> Take();
-  void Return(std::unique_ptr<ProgramRun> run);
+  explicit ExecutableRunPool(const Plan* plan) : plan_(plan) {}
+  std::unique_ptr<ExecutableRun> Take();
+  void Return(std::unique_ptr<ExecutableRun> run);
 
  private:
   const Plan* const plan_;
   absl::Mutex mutex_;
-  std::vector<std::unique_ptr<ProgramRun>> idle_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::unique_ptr<ExecutableRun>> idle_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace kiln::runtime
 
-#endif  // KILN_RUNTIME_EXEC_PROGRAM_RUN_H_
+#endif  // KILN_RUNTIME_EXEC_EXECUTABLE_RUN_H_

@@ -3,8 +3,8 @@
 // The compiler says what a transfer is by the layouts; whether runtime/collective can do
 // it also depends on the devices that those stand for. What it cannot do is copied box
 // by box.
-#ifndef KILN_RUNTIME_EXEC_MULTI_COLLECTIVE_H_
-#define KILN_RUNTIME_EXEC_MULTI_COLLECTIVE_H_
+#ifndef KILN_RUNTIME_EXEC_TASK_COLLECTIVE_H_
+#define KILN_RUNTIME_EXEC_TASK_COLLECTIVE_H_
 
 #include <cstdint>
 #include <optional>
@@ -26,7 +26,7 @@ struct TransferEnd {
 };
 
 // A collective::Request but for its memory: that is slices of the run's.
-struct MultiCollective {
+struct TaskCollective {
   collective::Kind kind = collective::Kind::kAllReduce;
   collective::ReduceOp op = collective::ReduceOp::kSum;
   v1::DType dtype = v1::DTYPE_UNSPECIFIED;
@@ -50,9 +50,9 @@ std::optional<collective::ReduceOp> ToReduceOp(v1::Op op);
 
 // Nothing where the layouts are not those of the step's kind, a device is there twice,
 // or the root takes no part.
-std::optional<MultiCollective> CollectiveOf(const v1::TransferStep& step, v1::DType dtype, const TransferEnd& from,
-                                            const TransferEnd& to);
+std::optional<TaskCollective> CollectiveOf(const v1::TransferStep& step, v1::DType dtype, const TransferEnd& from,
+                                           const TransferEnd& to);
 
 }  // namespace kiln::runtime
 
-#endif  // KILN_RUNTIME_EXEC_MULTI_COLLECTIVE_H_
+#endif  // KILN_RUNTIME_EXEC_TASK_COLLECTIVE_H_

@@ -1,4 +1,4 @@
-// From a MultiProgram's message to its tasks. Nothing in the message is taken on trust.
+// From a Program's message to its tasks. Nothing in the message is taken on trust.
 #include <algorithm>
 #include <utility>
 
@@ -8,9 +8,9 @@
 #include "absl/synchronization/mutex.h"
 #include "base/error.h"
 #include "runtime/exec/load.h"
-#include "runtime/exec/multi_collective.h"
-#include "runtime/exec/multi_program.h"
-#include "runtime/exec/multi_values.h"
+#include "runtime/exec/program.h"
+#include "runtime/exec/program_values.h"
+#include "runtime/exec/task_collective.h"
 #include "runtime/hal/stored_bytes.h"
 #include "runtime/plan/access_order.h"
 #include "runtime/plan/check_executable.h"
@@ -22,19 +22,19 @@ namespace {
 constexpr size_t kMaxTasks = size_t{1} << 20;
 
 // By executable and device.
-using LoadedPrograms = absl::flat_hash_map<std::pair<uint32_t, hal::Device*>, std::shared_ptr<Program>>;
+using LoadedExecutables = absl::flat_hash_map<std::pair<uint32_t, hal::Device*>, std::shared_ptr<LoadedExecutable>>;
 
-using Value = MultiValues::Value;
+using Value = ProgramValues::Value;
 
 }  // namespace
 
-class MultiLoader {
+class ProgramLoader {
  public:
   // With `values` of the variables, or for the greatest sizes. `programs` has what is
   // loaded, and gets what is not.
-  MultiLoader(const v1::MultiProgram& message, absl::Span<hal::Device* const> devices,
-              std::optional<VariableValues> values, const Account* account, LoadedPrograms& programs,
-              MultiProgram& program)
+  ProgramLoader(const v1::MultiProgram& message, absl::Span<hal::Device* const> devices,
+                std::optional<VariableValues> values, const Account* account, LoadedExecutables& programs,
+                Program& program)
       : message_(message),
         values_of_variables_(values),
         account_(account),
@@ -47,7 +47,7 @@ class MultiLoader {
   absl::Status Run() {
     if (static_cast<size_t>(message_.devices_size()) != program_.devices_.size() ||
         message_.arena_bytes_size() != message_.devices_size() || program_.devices_.empty())
-      return MultiFault("devices", "another number of them");
+      return ProgramFault("devices", "another number of them");
     for (uint64_t bytes : message_.arena_bytes()) program_.arena_bytes_.push_back(bytes);
     KILN_RETURN_IF_ERROR(AddInterface());
     KILN_RETURN_IF_ERROR(values_.Run());
@@ -69,7 +69,7 @@ class MultiLoader {
       program_.variables_.push_back({variable.slot(), variable.name(), variable.min_value(), variable.max_value()});
     for (const v1::Signature::Condition& condition : message_.signature().conditions()) {
       const std::string wrong = CheckSizeExpr(condition.size(), message_.signature().variables_size());
-      if (!wrong.empty()) return MultiFault("signature.conditions", wrong);
+      if (!wrong.empty()) return ProgramFault("signature.conditions", wrong);
       program_.conditions_.push_back({SizeExpr(condition.size()), condition.text()});
     }
     program_.checks_ = program_.variables_.size() + program_.conditions_.size();
@@ -79,36 +79,36 @@ class MultiLoader {
   absl::Status AddSegment(const v1::SegmentStep& step, int number) {
     const std::string field = absl::StrCat("steps[", number, "]");
     if (step.executable() >= static_cast<uint32_t>(message_.executables_size()))
-      return MultiFault(field, "no executable");
+      return ProgramFault(field, "no executable");
     const v1::Executable& executable = message_.executables(static_cast<int>(step.executable()));
     const v1::Signature& signature = executable.signature();
     if (step.parameters_size() != signature.parameters_size() || step.results_size() != signature.results_size() ||
         step.variables_size() != signature.variables_size())
-      return MultiFault(field, "another number of operands than the executable's");
+      return ProgramFault(field, "another number of operands than the executable's");
     for (int share = 0; share < step.device_size(); ++share) {
-      MultiTask task;
-      task.kind = MultiTask::Kind::kSegment;
+      ProgramTask task;
+      task.kind = ProgramTask::Kind::kSegment;
       task.device = step.device(share);
       task.step = static_cast<uint32_t>(number);
       task.device_number = share;
-      if (task.device >= program_.devices_.size()) return MultiFault(field, "no such device");
+      if (task.device >= program_.devices_.size()) return ProgramFault(field, "no such device");
       KILN_ASSIGN_OR_RETURN(task.program, Loaded(step.executable(), task.device));
       for (const v1::SegmentStep::VariableValue& value : step.variables()) {
         task.variables.emplace_back(value.device_number() ? std::optional<uint32_t>() : value.variable());
         if (!value.device_number() && value.variable() >= program_.variables_.size())
-          return MultiFault(field, "no variable");
+          return ProgramFault(field, "no variable");
       }
       const Plan& plan = task.program->plan();
       program_.checks_ += plan.variables.size() + plan.conditions.size();
       const auto size_of = [&](const auto& tensor) {
         return values_of_variables_.has_value()
-                   ? tensor.shape.BytesAt(MultiProgram::VariablesOf(task, *values_of_variables_))
+                   ? tensor.shape.BytesAt(Program::VariablesOf(task, *values_of_variables_))
                    : tensor.bytes;
       };
       for (int i = 0; i < step.parameters_size(); ++i) {
         KILN_ASSIGN_OR_RETURN(const uint32_t slice, SliceOf(step.parameters(i), share, task.device, field));
         if (program_.slices_[slice].bytes != size_of(plan.parameters[static_cast<size_t>(i)]))
-          return MultiFault(field, "another size");
+          return ProgramFault(field, "another size");
         task.parameters.push_back(slice);
         Touch(slice, 0, program_.slices_[slice].bytes, signature.parameters(i).written());
       }
@@ -116,7 +116,7 @@ class MultiLoader {
         KILN_ASSIGN_OR_RETURN(const uint32_t slice, SliceOf(step.results(i), share, task.device, field));
         if (program_.slices_[slice].bytes != size_of(plan.results[static_cast<size_t>(i)]) ||
             signature.results(i).has_aliases())
-          return MultiFault(field, "another size");
+          return ProgramFault(field, "another size");
         task.results.push_back(slice);
         Touch(slice, 0, program_.slices_[slice].bytes, true);
       }
@@ -128,21 +128,21 @@ class MultiLoader {
 
   absl::Status AddTransfer(const v1::TransferStep& step, int number) {
     const std::string field = absl::StrCat("steps[", number, "]");
-    if (step.from() >= values_.size() || step.to() >= values_.size()) return MultiFault(field, "no such value");
+    if (step.from() >= values_.size() || step.to() >= values_.size()) return ProgramFault(field, "no such value");
     const Value &from = values_[step.from()], &to = values_[step.to()];
     const std::optional<collective::ReduceOp> op = ToReduceOp(step.reduce_op());
     const bool reduces = step.reduce_op() != v1::OP_UNSPECIFIED;
     if (from.value.dtype != to.value.dtype || from.value.layout.shape != to.value.layout.shape)
-      return MultiFault(field, "between different values");
-    if (reduces && (from.value.layout.axis >= 0 || !op.has_value())) return MultiFault(field, "no such reduction");
+      return ProgramFault(field, "between different values");
+    if (reduces && (from.value.layout.axis >= 0 || !op.has_value())) return ProgramFault(field, "no such reduction");
     auto collective = CollectiveOf(step, to.value.dtype, EndOf(from), EndOf(to));
     if (collective.has_value()) {
       AddCollective(*std::move(collective), number);
       return absl::OkStatus();
     }
     for (size_t share = 0; share < to.devices.size(); ++share) {
-      MultiTask task;
-      task.kind = MultiTask::Kind::kTransfer;
+      ProgramTask task;
+      task.kind = ProgramTask::Kind::kTransfer;
       task.device = to.devices[share];
       task.step = static_cast<uint32_t>(number);
       if (reduces) task.arithmetic = collective::ArithmeticOf(to.value.dtype, *op);
@@ -174,9 +174,9 @@ class MultiLoader {
     return end;
   }
 
-  void AddCollective(MultiCollective collective, int number) {
-    MultiTask task;
-    task.kind = MultiTask::Kind::kCollective;
+  void AddCollective(TaskCollective collective, int number) {
+    ProgramTask task;
+    task.kind = ProgramTask::Kind::kCollective;
     task.step = static_cast<uint32_t>(number);
     collective.index = program_.collectives_++;
     for (uint32_t slice : collective.inputs) Touch(slice, 0, program_.slices_[slice].bytes, false);
@@ -185,7 +185,7 @@ class MultiLoader {
     AddTask(std::move(task));
   }
 
-  void AddTransferTask(MultiTask task) {
+  void AddTransferTask(ProgramTask task) {
     for (const BoxCopy& box : task.copies) {
       for (uint32_t source : task.arithmetic != nullptr ? task.reduced : std::vector<uint32_t>{box.from}) {
         task.bytes += box.TotalBytes();
@@ -198,7 +198,7 @@ class MultiLoader {
 
   // For the task that is added next.
   void Touch(uint32_t slice_index, uint64_t begin, uint64_t end, bool writes) {
-    const MultiSlice& slice = program_.slices_[slice_index];
+    const ProgramSlice& slice = program_.slices_[slice_index];
     // By device for arenas, by share for the rest.
     const uint64_t memory = slice.space == v1::PlacedValue::ARENA
                                 ? slice.device
@@ -206,7 +206,7 @@ class MultiLoader {
     accesses_.push_back({memory, slice.offset + begin, slice.offset + end, writes});
   }
 
-  void AddTask(MultiTask task) {
+  void AddTask(ProgramTask task) {
     std::vector<uint32_t> waits;
     const auto number = static_cast<uint32_t>(program_.tasks_.size());
     for (const Accessed& access : accesses_)
@@ -221,17 +221,17 @@ class MultiLoader {
   }
 
   absl::StatusOr<uint32_t> SliceOf(uint32_t value, int share, uint32_t device, const std::string& field) const {
-    if (value >= values_.size()) return MultiFault(field, "no such value");
+    if (value >= values_.size()) return ProgramFault(field, "no such value");
     if (static_cast<size_t>(share) >= values_[value].devices.size() ||
         values_[value].devices[static_cast<size_t>(share)] != device)
-      return MultiFault(field, "a value on another device");
+      return ProgramFault(field, "a value on another device");
     return values_[value].value.slices[static_cast<size_t>(share)];
   }
 
-  absl::StatusOr<std::shared_ptr<Program>> Loaded(uint32_t executable, uint32_t device) {
+  absl::StatusOr<std::shared_ptr<LoadedExecutable>> Loaded(uint32_t executable, uint32_t device) {
     const std::pair<uint32_t, hal::Device*> key = {executable, program_.devices_[device]};
     if (const auto found = programs_.find(key); found != programs_.end()) return found->second;
-    KILN_ASSIGN_OR_RETURN(std::shared_ptr<Program> program,
+    KILN_ASSIGN_OR_RETURN(std::shared_ptr<LoadedExecutable> program,
                           runtime::Load(message_.executables(static_cast<int>(executable)), *key.second, account_));
     program_.program_bytes_ += program->memory_bytes();
     programs_.emplace(key, program);
@@ -246,30 +246,30 @@ class MultiLoader {
   const v1::MultiProgram& message_;
   const std::optional<VariableValues> values_of_variables_;
   const Account* const account_;
-  LoadedPrograms& programs_;
-  MultiProgram& program_;
-  MultiValues values_;
+  LoadedExecutables& programs_;
+  Program& program_;
+  ProgramValues values_;
   std::vector<Accessed> accesses_;
   AccessOrder order_;
 };
 
-struct MultiProgram::Family {
+struct Program::Family {
   v1::MultiProgram message;  // but for the code
-  LoadedPrograms programs;
+  LoadedExecutables programs;
   absl::Mutex mutex;
   std::vector<int64_t> values ABSL_GUARDED_BY(mutex);  // of `last`
-  std::shared_ptr<const MultiProgram> last ABSL_GUARDED_BY(mutex);
+  std::shared_ptr<const Program> last ABSL_GUARDED_BY(mutex);
 };
 
-MultiProgram::MultiProgram() = default;
-MultiProgram::~MultiProgram() = default;
+Program::Program() = default;
+Program::~Program() = default;
 
-absl::StatusOr<std::shared_ptr<const MultiProgram>> MultiProgram::Load(const v1::MultiProgram& message,
-                                                                       absl::Span<hal::Device* const> devices,
-                                                                       const Account* account) {
-  auto program = std::shared_ptr<MultiProgram>(new MultiProgram());
-  LoadedPrograms programs;
-  KILN_RETURN_IF_ERROR(MultiLoader(message, devices, std::nullopt, account, programs, *program).Run());
+absl::StatusOr<std::shared_ptr<const Program>> Program::Load(const v1::MultiProgram& message,
+                                                             absl::Span<hal::Device* const> devices,
+                                                             const Account* account) {
+  auto program = std::shared_ptr<Program>(new Program());
+  LoadedExecutables programs;
+  KILN_RETURN_IF_ERROR(ProgramLoader(message, devices, std::nullopt, account, programs, *program).Run());
   const auto& values = message.values();
   if (std::all_of(values.begin(), values.end(), [](const v1::PlacedValue& value) { return value.symbolic().empty(); }))
     return program;
@@ -284,16 +284,16 @@ absl::StatusOr<std::shared_ptr<const MultiProgram>> MultiProgram::Load(const v1:
   return program;
 }
 
-absl::StatusOr<std::shared_ptr<const MultiProgram>> MultiProgram::At(VariableValues variables) const {
+absl::StatusOr<std::shared_ptr<const Program>> Program::At(VariableValues variables) const {
   KILN_RETURN_IF_ERROR(CheckValues(variables));
   {
     absl::MutexLock lock(&family_->mutex);
     if (family_->last != nullptr && variables == absl::MakeConstSpan(family_->values)) return family_->last;
   }
-  auto program = std::shared_ptr<MultiProgram>(new MultiProgram());
+  auto program = std::shared_ptr<Program>(new Program());
   // All is loaded, so the map is read alone: others may do the same.
   KILN_RETURN_IF_ERROR(
-      MultiLoader(family_->message, devices_, variables, /*account=*/nullptr, family_->programs, *program).Run());
+      ProgramLoader(family_->message, devices_, variables, /*account=*/nullptr, family_->programs, *program).Run());
   absl::MutexLock lock(&family_->mutex);
   family_->values.assign(variables.begin(), variables.end());
   family_->last = program;

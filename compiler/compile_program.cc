@@ -1,6 +1,6 @@
 // The table of contents for programs on several devices: a graph is cut into segments,
 // each of which compile.cc compiles like any program for one device.
-#include "compiler/compile_multi.h"
+#include "compiler/compile_program.h"
 
 #include <utility>
 #include <vector>
@@ -11,7 +11,7 @@
 #include "compiler/compile_stages.h"
 #include "compiler/import/as_sent.h"
 #include "compiler/lower/compile_kernels.h"
-#include "compiler/lower/multi_program_builder.h"
+#include "compiler/lower/program_builder.h"
 #include "compiler/pass/pipeline.h"
 #include "compiler/rules/stable.h"
 #include "compiler/shard/levels.h"
@@ -39,7 +39,7 @@ absl::StatusOr<v1::MultiProgram> CompileSegments(const v1::Graph& wire, const v1
   const Cut& cut = whole.cut;
   // Beyond this point, each segment is a program for one device, and the steps have an order.
 
-  MultiProgramBuilder builder(graph, root, shares, levels, cut);
+  ProgramBuilder builder(graph, root, shares, levels, cut);
   uint32_t kernels = 0;
   for (const auto& step : cut.steps) {
     const Segment* segment = std::get_if<Segment>(&step);
@@ -65,12 +65,12 @@ absl::StatusOr<v1::MultiProgram> CompileSegments(const v1::Graph& wire, const v1
 
 absl::StatusOr<CompiledProgram> CompileProgram(const v1::Graph& graph, const v1::Target& target, const Options& options,
                                                CompileObserver* observer) {
-  if (NamesSeveralDevices(graph)) return CompileMulti(graph, target, options, observer);
+  if (NamesSeveralDevices(graph)) return CompileForDevices(graph, target, options, observer);
   return Compile(graph, target, options, observer);
 }
 
-absl::StatusOr<v1::MultiProgram> CompileMulti(const v1::Graph& graph, const v1::Target& target, const Options& options,
-                                              CompileObserver* observer) {
+absl::StatusOr<v1::MultiProgram> CompileForDevices(const v1::Graph& graph, const v1::Target& target,
+                                                   const Options& options, CompileObserver* observer) {
   Options plain = options;
   plain.constants.clear();  // a segment's parameters have slots of their own
   absl::StatusOr<v1::MultiProgram> program = CompileSegments(graph, target, plain, observer);
