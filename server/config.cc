@@ -28,6 +28,7 @@
 #include "google/protobuf/descriptor.h"
 #include "google/protobuf/io/tokenizer.h"
 #include "google/protobuf/text_format.h"
+#include "server/models/version_policy.h"
 
 namespace kiln::server {
 namespace {
@@ -314,8 +315,8 @@ absl::Status CheckConfig(const v1::ServerConfig& config) {
   if (const absl::Status known = compiler::CheckDisabled(DisabledPasses(config)); !known.ok()) {
     return BadSetting("disable_pass", known.message());
   }
-  if (config.model_versions() != "latest" && config.model_versions() != "all") {
-    return BadSetting("model_versions", absl::StrCat("\"", config.model_versions(), "\" is not latest or all"));
+  if (const absl::Status versions = ParseVersionPolicy(config.model_versions()).status(); !versions.ok()) {
+    return BadSetting("model_versions", versions.message());
   }
   if (config.model_limits().max_seconds() == 0) return BadSetting("model_limits.max_seconds", "none");
   if (config.cpu_threads() > 4096) return BadSetting("cpu_threads", "more than 4096");

@@ -111,7 +111,9 @@ const std::vector<ConfigRow>& ConfigRows() {
        "folder of ONNX models, NAME/VERSION/model.onnx, to serve by the open inference protocol (docs/serving.md); "
        "looked at again every two seconds; empty: none"},
       {"models_device", "", "device on which they run; empty: the first"},
-      {"model_versions", "latest", "latest, the greatest version of each, or all"},
+      {"model_versions", "latest",
+       "versions of each model: latest, latest:2 (the two greatest), all, or numbers such as 3+7; of some models by "
+       "name: latest,bert=3+7,ranker=all"},
       {"model_sizes", "*=1:256",
        "sizes of the models' named dimensions, as batch=1:64,tokens=128,*=1:256: the least and the greatest, or a "
        "number; * is each other name, without which it is refused"},

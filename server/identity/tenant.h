@@ -32,7 +32,9 @@ struct Tenant {
   bool apart = false;
   // Patterns of names of devices; none: all.
   std::vector<std::string> devices;
-  // Of each of these.
+  // Patterns of names of served models; none: all.
+  std::vector<std::string> models;
+  // Of each of the devices.
   uint64_t guaranteed_device_bytes = 0;
   CacheSharing cache_sharing = CacheSharing::kNone;
   std::string sharing_group;  // empty: alone
@@ -40,6 +42,7 @@ struct Tenant {
   bool interactive = false;
 
   bool Has(Right right) const { return right == Right::kKnown || rights[static_cast<int>(right)]; }
+  bool MayAsk(absl::string_view model) const;
 };
 using TenantPtr = std::shared_ptr<const Tenant>;
 

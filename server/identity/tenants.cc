@@ -151,6 +151,10 @@ class Tenants::Builder {
         return BadTenants("a device is empty; it is a name, such as \"CUDA:0\", or a beginning and '*'");
       tenant->devices.push_back(device);
     }
+    for (const std::string& model : message.model()) {
+      if (model.empty()) return BadTenants("a model is empty; it is a name, such as \"bert\", or a beginning and '*'");
+      tenant->models.push_back(model);
+    }
     tenant->guaranteed_device_bytes = message.guaranteed_device_bytes();
     if (tenant->apart && tenant->guaranteed_device_bytes != 0) {
       return BadTenants(

@@ -85,6 +85,17 @@ TEST(Tenants, AreKnownByTheNamesInTheirCertificates) {
   EXPECT_EQ(NameOf(*tenants, "Bearer x", {"host.example"}), "-- the token is none of this server's");
 }
 
+TEST(Tenants, MayAskForSomeModelsOrForAll) {
+  const auto tenants = Parse(
+      R"(tenant { name: "a" certificate: "a" model: "bert" model: "open-*" }
+         tenant { name: "b" certificate: "b" })");
+  ASSERT_TRUE(tenants.ok()) << tenants.status();
+  const Tenant &a = *tenants->all()[0], &b = *tenants->all()[1];
+  for (const char* model : {"bert", "open-", "open-1"}) EXPECT_TRUE(a.MayAsk(model)) << model;
+  for (const char* model : {"bert2", "ber", "open", ""}) EXPECT_FALSE(a.MayAsk(model)) << model;
+  EXPECT_TRUE(b.MayAsk("anything"));
+}
+
 TEST(Tenants, HaveDevicesPartsOfThemAndOthersToShareWith) {
   const auto tenants = Parse(
       R"(cache_sharing: SHARE_IN_GROUP
@@ -151,6 +162,7 @@ TEST(Tenants, OneFaultRefusesTheFileAndIsNamed) {
       {"tenant { name: \"a\" certificate: \"x\" } tenant { name: \"b\" certificate: \"x\" }", "is \"a\"'s already"},
       {"tenant { name: \"a\" certificate: \"\" }", "a certificate is empty"},
       {"tenant { name: \"a\" certificate: \"x\" device: \"\" }", "a device is empty"},
+      {"tenant { name: \"a\" certificate: \"x\" model: \"\" }", "a model is empty"},
       {"tenant { name: \"a\" certificate: \"x\" isolation: PROCESS guaranteed_device_bytes: 1 }",
        "of the server's devices"},
       {"tenant { name: \"a\" certificate: \"x\" sharing_group: \"g\" }", "goes with cache_sharing: SHARE_IN_GROUP"},

@@ -40,14 +40,14 @@ void FillMetadata(const ServedModel& model, const std::vector<ServedModelPtr>& v
   for (const ServedModel::Output& output : model.outputs) add(output, *answer.add_outputs());
 }
 
-void FillConfig(const ServedModel& model, bool all_versions, inference::ModelConfig& config) {
+void FillConfig(const ServedModel& model, const VersionChoice& versions, inference::ModelConfig& config) {
   config.set_name(model.name);
   config.set_platform(kPlatform);
-  if (all_versions) {
-    config.mutable_version_policy()->mutable_all();
-  } else {
-    config.mutable_version_policy()->mutable_latest()->set_num_versions(1);
-  }
+  inference::ModelVersionPolicy& policy = *config.mutable_version_policy();
+  for (const uint64_t version : versions.pinned) policy.mutable_specific()->add_versions(static_cast<int64_t>(version));
+  if (versions.pinned.empty() && versions.newest == 0) policy.mutable_all();
+  if (versions.pinned.empty() && versions.newest != 0)
+    policy.mutable_latest()->set_num_versions(static_cast<uint32_t>(versions.newest));
   config.set_max_batch_size(0);
   const auto add = [](const auto& tensor, auto& row) {
     row.set_name(tensor.name);

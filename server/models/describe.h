@@ -6,6 +6,7 @@
 
 #include "server/models/repository.h"
 #include "server/models/served_model.h"
+#include "server/models/version_policy.h"
 
 namespace inference {
 class ModelConfig;
@@ -19,7 +20,7 @@ namespace kiln::server {
 // `versions` are all of the model's that are loaded.
 void FillMetadata(const ServedModel& model, const std::vector<ServedModelPtr>& versions,
                   inference::ModelMetadataResponse& answer);
-void FillConfig(const ServedModel& model, bool all_versions, inference::ModelConfig& config);
+void FillConfig(const ServedModel& model, const VersionChoice& versions, inference::ModelConfig& config);
 void FillStatistics(const ServedModel& model, const ModelCounts& counts, inference::ModelStatistics& statistics);
 void AddToIndex(const ModelRepository::Row& row, inference::RepositoryIndexResponse& answer);
 

@@ -143,12 +143,23 @@ absl::Status ModelRepository::Run(const Job& job) {
 }
 
 std::vector<ModelFiles> ModelRepository::Wanted(FolderScan& scan) const {
+  std::map<std::string, std::vector<uint64_t>> there;
+  for (const ModelFiles& files : scan.models) there[files.name].push_back(files.version);
+  std::set<std::pair<std::string, uint64_t>> chosen;
+  for (const auto& [name, versions] : there) {
+    for (const uint64_t version : options_.versions.For(name).Of(versions)) chosen.emplace(name, version);
+  }
+  for (const auto& [name, choice] : options_.versions.named) {
+    for (const uint64_t version : choice.pinned) {
+      if (!chosen.contains({name, version}))
+        scan.skipped.push_back(
+            {absl::StrCat(name, "/", version), "model_versions: it is to be served, and is not there"});
+    }
+  }
   std::vector<ModelFiles> wanted;
   absl::MutexLock lock(&mutex_);
-  for (size_t i = 0; i < scan.models.size(); ++i) {
-    const ModelFiles& files = scan.models[i];
-    const bool greatest = i + 1 == scan.models.size() || scan.models[i + 1].name != files.name;
-    if (!options_.all_versions && !greatest) continue;
+  for (const ModelFiles& files : scan.models) {
+    if (!chosen.contains({files.name, files.version})) continue;
     const auto entry = entries_.find(files.name);
     if (entry != entries_.end() && entry->second.unloaded) continue;
     if (wanted.size() < options_.max_models) {

@@ -35,6 +35,7 @@
 #include "server/models/load.h"
 #include "server/models/served_model.h"
 #include "server/models/shared_constants.h"
+#include "server/models/version_policy.h"
 
 namespace kiln::server {
 
@@ -47,7 +48,7 @@ class ModelRepository {
   struct Options {
     std::string folder;
     LoadSettings load;
-    bool all_versions = false;                     // else the greatest alone
+    VersionPolicy versions;
     size_t max_models = 256;                       // versions that are loaded
     absl::Duration max_time = absl::Seconds(300);  // of one load
     absl::Duration period = absl::Seconds(2);      // between two polls
@@ -75,7 +76,7 @@ class ModelRepository {
   absl::StatusOr<ServedModelPtr> Find(absl::string_view name, absl::string_view version) const;
   // All that are loaded of a name, or of all for an empty one, in order.
   std::vector<ServedModelPtr> Loaded(absl::string_view name) const;
-  bool all_versions() const { return options_.all_versions; }
+  const VersionPolicy& versions() const { return options_.versions; }
   absl::string_view folder() const { return options_.folder; }
 
   struct Row {
@@ -117,7 +118,8 @@ class ModelRepository {
   void Work();
   absl::Status Run(const Job& job);
   void Ask(Job job);
-  // Of the versions there are, those that are to be loaded.
+  // Of the versions there are, those that are to be loaded. What is left out for a limit, or pinned and not there, is
+  // among the skipped then.
   std::vector<ModelFiles> Wanted(FolderScan& scan) const;
   void LoadOne(const ModelFiles& files);
   void UnloadGone(const FolderScan& scan, const std::vector<ModelFiles>& wanted);

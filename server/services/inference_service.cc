@@ -19,13 +19,19 @@
 namespace kiln::server {
 namespace {
 
+// A model that is not the tenant's, or is on a device that is not, is none for it.
+template <typename Call>
+bool MayAsk(const Call& call, const ServedModel& model) {
+  return (call.tenant() == nullptr || call.tenant()->MayAsk(model.name)) &&
+         Engine::MayUse(RulesOf(call.session().get()), model.device->name());
+}
+
 // One that the caller may have run; a server without models has none.
-absl::StatusOr<ServedModelPtr> FindModel(const ServiceEnv& env, const SessionPtr& caller, absl::string_view name,
-                                         absl::string_view version) {
-  if (env.models == nullptr) return UnknownModel(name, version);
-  KILN_ASSIGN_OR_RETURN(ServedModelPtr model, env.models->Find(name, version));
-  // A model on a device that is not the tenant's is none for it.
-  if (!Engine::MayUse(RulesOf(caller.get()), model->device->name())) return UnknownModel(name, version);
+template <typename Call>
+absl::StatusOr<ServedModelPtr> FindModel(const Call& call, absl::string_view name, absl::string_view version) {
+  if (call.env().models == nullptr) return UnknownModel(name, version);
+  KILN_ASSIGN_OR_RETURN(ServedModelPtr model, call.env().models->Find(name, version));
+  if (!MayAsk(call, *model)) return UnknownModel(name, version);
   return model;
 }
 
@@ -64,7 +70,7 @@ void rpc::GRPCInferenceService::ServerReady(
 
 void rpc::GRPCInferenceService::ModelReady(
     UnaryCall<inference::ModelReadyRequest, inference::ModelReadyResponse>& call) {
-  const auto model = FindModel(call.env(), call.session(), call.request().name(), call.request().version());
+  const auto model = FindModel(call, call.request().name(), call.request().version());
   call.response().set_ready(model.ok());
   call.Reply(absl::OkStatus());
 }
@@ -80,15 +86,16 @@ void rpc::GRPCInferenceService::ServerMetadata(
 
 void rpc::GRPCInferenceService::ModelMetadata(
     UnaryCall<inference::ModelMetadataRequest, inference::ModelMetadataResponse>& call) {
-  const auto model = FindModel(call.env(), call.session(), call.request().name(), call.request().version());
+  const auto model = FindModel(call, call.request().name(), call.request().version());
   if (model.ok()) FillMetadata(**model, call.env().models->Loaded((*model)->name), call.response());
   call.Reply(model.status());
 }
 
 void rpc::GRPCInferenceService::ModelConfig(
     UnaryCall<inference::ModelConfigRequest, inference::ModelConfigResponse>& call) {
-  const auto model = FindModel(call.env(), call.session(), call.request().name(), call.request().version());
-  if (model.ok()) FillConfig(**model, call.env().models->all_versions(), *call.response().mutable_config());
+  const auto model = FindModel(call, call.request().name(), call.request().version());
+  if (model.ok())
+    FillConfig(**model, call.env().models->versions().For((*model)->name), *call.response().mutable_config());
   call.Reply(model.status());
 }
 
@@ -102,7 +109,7 @@ void rpc::GRPCInferenceService::ModelStatistics(
     FillStatistics(model, counts, *call.response().add_model_stats());
   };
   if (!asked.name().empty()) {
-    const auto model = FindModel(call.env(), call.session(), asked.name(), asked.version());
+    const auto model = FindModel(call, asked.name(), asked.version());
     if (!model.ok()) return call.Reply(model.status());
     if (!asked.version().empty()) {
       add(**model);
@@ -110,9 +117,8 @@ void rpc::GRPCInferenceService::ModelStatistics(
     }
   }
   if (call.env().models == nullptr) return call.Reply(absl::OkStatus());
-  const TenantRules* const rules = RulesOf(call.session().get());
   for (const ServedModelPtr& model : call.env().models->Loaded(asked.name())) {
-    if (Engine::MayUse(rules, model->device->name())) add(*model);
+    if (MayAsk(call, *model)) add(*model);
   }
   call.Reply(absl::OkStatus());
 }
@@ -120,7 +126,7 @@ void rpc::GRPCInferenceService::ModelStatistics(
 void rpc::GRPCInferenceService::ModelInfer(
     UnaryCall<inference::ModelInferRequest, inference::ModelInferResponse>& call) {
   const inference::ModelInferRequest& message = call.request();
-  auto model = FindModel(call.env(), call.session(), message.model_name(), message.model_version());
+  auto model = FindModel(call, message.model_name(), message.model_version());
   if (!model.ok()) return call.Reply(model.status());
   auto own = std::make_shared<Inference>();
   own->model = *std::move(model);

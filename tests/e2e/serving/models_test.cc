@@ -92,12 +92,12 @@ class FolderOfModels {
 
 class ModelsTest : public ServerTest {
  protected:
-  void Open(bool all_versions = false, size_t max_models = 8, uint64_t max_bytes = 1 << 20) {
+  void Open(const std::string& versions = "latest", size_t max_models = 8, uint64_t max_bytes = 1 << 20) {
     ModelRepository::Options options;
     options.folder = folder_.path();
     options.load.sizes.others = {1, 4};
     options.load.max_bytes = max_bytes;
-    options.all_versions = all_versions;
+    options.versions = *server::ParseVersionPolicy(versions);
     options.max_models = max_models;
     const auto log = std::make_shared<spdlog::logger>("models", std::make_shared<spdlog::sinks::null_sink_mt>());
     models_ = std::make_unique<ModelRepository>(options, &server_->engine(), log);
@@ -190,7 +190,7 @@ TEST_F(ModelsTest, TheLatestVersionServesOrAll) {
   Open();
   ASSERT_TRUE(models_->Poll().ok());
   EXPECT_EQ(Index(), "a/10");
-  Open(/*all_versions=*/true);
+  Open("all");
   ASSERT_TRUE(models_->Poll().ok());
   EXPECT_EQ(Index(), "a/1 a/2 a/10");
   EXPECT_EQ((*models_->Find("a", ""))->version, 10u);
@@ -198,11 +198,25 @@ TEST_F(ModelsTest, TheLatestVersionServesOrAll) {
   for (const char* none : {"3", "02", "x", "-1"}) EXPECT_FALSE(models_->Find("a", none).ok()) << none;
 }
 
+TEST_F(ModelsTest, VersionsArePinnedByName) {
+  for (const int version : {1, 2, 3}) folder_.Put("a", version, Adds(1));
+  for (const int version : {1, 2, 3}) folder_.Put("b", version, Adds(1));
+  Open("latest:2,b=1+4");
+  ASSERT_TRUE(models_->Poll().ok());
+  EXPECT_EQ(Index(), "a/2 a/3 b/1 b/4/?");
+  EXPECT_TRUE(HasReason("b/4: model_versions: it is to be served, and is not there")) << reasons_;
+  EXPECT_EQ((*models_->Find("b", ""))->version, 1u);
+  folder_.Put("b", 4, Adds(1));
+  folder_.Put("a", 4, Adds(1));
+  ASSERT_TRUE(models_->Poll().ok());
+  EXPECT_EQ(Index(), "a/3 a/4 b/1 b/4");
+}
+
 TEST_F(ModelsTest, EqualConstantsAreInMemoryOnceAndHaveAnOwner) {
   folder_.Put("a", 1, Adds(1));
   folder_.Put("a", 2, Adds(1));
   folder_.Put("b", 1, Adds(1));
-  Open(/*all_versions=*/true);
+  Open("all");
   ASSERT_TRUE(models_->Poll().ok());
   EXPECT_EQ(models_->constants(), 1u);
   EXPECT_EQ(InMemory(), kBytes);
@@ -224,7 +238,7 @@ TEST_F(ModelsTest, EqualConstantsAreInMemoryOnceAndHaveAnOwner) {
 
 TEST_F(ModelsTest, HaveLimits) {
   for (const char* name : {"a", "b", "c"}) folder_.Put(name, 1, Adds(1));
-  Open(/*all_versions=*/false, /*max_models=*/2);
+  Open("latest", /*max_models=*/2);
   ASSERT_TRUE(models_->Poll().ok());
   EXPECT_EQ(Index(), "a/1 b/1 c/1/?");
   EXPECT_TRUE(HasReason("max_models")) << reasons_;
@@ -233,7 +247,7 @@ TEST_F(ModelsTest, HaveLimits) {
   EXPECT_EQ(Index(), "0/1 a/1 b/1/? c/1/?");
   folder_.Remove("0", 1);
   ASSERT_TRUE(models_->Poll().ok());
-  Open(/*all_versions=*/false, /*max_models=*/2, /*max_bytes=*/kBytes);  // the file has some more
+  Open("latest", /*max_models=*/2, /*max_bytes=*/kBytes);  // the file has some more
   ASSERT_TRUE(models_->Poll().ok());
   EXPECT_EQ(Index(), "a/1? b/1? 0/? c/1/?");
   EXPECT_TRUE(HasReason("bytes")) << reasons_;
@@ -286,8 +300,11 @@ TEST_F(ModelsTest, SizesAreRead) {
 
 class ServedTest : public QuotaTest {
  protected:
-  void StartServing(const std::string& quota) {
-    WriteFile(TenantWith("a", quota) + TenantWith("b", ""));
+  // `more` is of the tenant "b".
+  void StartServing(const std::string& quota, const std::string& more = "") {
+    std::string b = TenantWith("b", "");
+    b.insert(b.rfind('}'), more);
+    WriteFile(TenantWith("a", quota) + b);
     v1::ServerConfig config = server::DefaultConfig();
     config.set_tenants(path_);
     config.set_models(folder_.path());
@@ -328,6 +345,41 @@ TEST_F(ServedTest, RunsArePaidByWhoAsksAndWeightsByTheModels) {
   EXPECT_GT(account().device_ns(), 0u);
   EXPECT_EQ(models.device_ns(), 0u);
   EXPECT_TRUE(AllReturns());
+}
+
+TEST_F(ServedTest, AModelThatIsNotATenantsDoesNotExistForIt) {
+  for (const char* name : {"m", "open-1", "open-2"}) folder_.Put(name, 1, Adds(2));
+  StartServing("", "model: \"open-*\" model: \"other\"");
+  Stubs b(address(), "secret of b");
+  EXPECT_TRUE(Infer(*a_, "m", 1).ok());
+  EXPECT_TRUE(Infer(b, "open-2", 1).ok());
+  const absl::Status refused = Infer(b, "m", 1).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kNotFound);
+  // As if there were none of that name.
+  const absl::Status none = Infer(b, "n", 1).status();
+  EXPECT_EQ(none.code(), refused.code());
+  EXPECT_EQ(refused.message(), "there is no model \"m\" that is ready");
+  EXPECT_EQ(none.message(), "there is no model \"n\" that is ready");
+
+  const auto stub = inference::GRPCInferenceService::NewStub(b.channel);
+  using Stub = inference::GRPCInferenceService::Stub;
+  inference::ModelReadyRequest is_ready;
+  is_ready.set_name("m");
+  inference::ModelReadyResponse ready;
+  ASSERT_TRUE(Call(*stub, &Stub::ModelReady, is_ready, ready).ok());
+  EXPECT_FALSE(ready.ready());
+  inference::ModelStatisticsResponse statistics;
+  ASSERT_TRUE(Call(*stub, &Stub::ModelStatistics, inference::ModelStatisticsRequest(), statistics).ok());
+  std::vector<std::string> names;
+  for (const auto& row : statistics.model_stats()) names.push_back(row.name());
+  EXPECT_EQ(names, (std::vector<std::string>{"open-1", "open-2"}));
+  inference::ModelStatisticsRequest of_m;
+  of_m.set_name("m");
+  EXPECT_EQ(Call(*stub, &Stub::ModelStatistics, of_m, statistics).code(), absl::StatusCode::kNotFound);
+  inference::ModelMetadataRequest about;
+  about.set_name("m");
+  inference::ModelMetadataResponse metadata;
+  EXPECT_EQ(Call(*stub, &Stub::ModelMetadata, about, metadata).code(), absl::StatusCode::kNotFound);
 }
 
 TEST_F(ServedTest, WhoMayNotTakeMoreMemoryIsRefused) {
