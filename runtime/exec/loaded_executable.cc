@@ -24,8 +24,8 @@ constexpr uint64_t kMayBeLongNs = 1'000'000'000;
 
 }  // namespace
 
-LoadedExecutable::Program(hal::Device* device, Plan plan, v1::Signature signature, v1::Cost cost,
-                          std::unique_ptr<hal::Module> module, std::shared_ptr<hal::Buffer> constants)
+LoadedExecutable::LoadedExecutable(hal::Device* device, Plan plan, v1::Signature signature, v1::Cost cost,
+                                   std::unique_ptr<hal::Module> module, std::shared_ptr<hal::Buffer> constants)
     : device_(device),
       plan_(std::move(plan)),
       signature_(std::move(signature)),
