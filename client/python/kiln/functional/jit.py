@@ -133,8 +133,8 @@ class Jitted:
         return traced
 
     def _where(self, tree: Tree, at: int) -> str:
-        path = paths(tree)[at]
-        return "argument %s of %s" % (path[3:].replace("]", "", 1) if path.startswith("[0]") else path[3:], self._name)
+        which = paths(tree)[at][4:].split("]", 1)  # after [0][, or [1][: by place, or by name
+        return "argument %s of %s" % ("".join(which), self._name)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else types.MethodType(self, instance)

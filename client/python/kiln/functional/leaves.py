@@ -71,7 +71,7 @@ def place_of(leaves: Sequence[Any], client: Optional[Any]) -> Tuple[Any, str]:
                                       remedy="read it with numpy() and send it there")  # fmt: skip
             client, device = leaf.client, device or leaf.device
     client = current() if client is None else client
-    return client, client.device if device is None else device
+    return client, device or client.device or client._connection.devices[0]
 
 
 def argument(leaf: Any, spec: Any) -> Any:

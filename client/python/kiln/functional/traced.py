@@ -23,7 +23,9 @@ from kiln.value import Value
 
 log = logging.getLogger("kiln.jit")
 
-_programs: "weakref.WeakKeyDictionary[Any, weakref.WeakValueDictionary[Tuple[bytes, str], Any]]" = weakref.WeakKeyDictionary()
+_programs: "weakref.WeakKeyDictionary[Any, Dict[Tuple[bytes, str], Any]]" = weakref.WeakKeyDictionary()
+# Programs that one client keeps beside those in use; the oldest go.
+MOST = 1024
 
 
 class Same(NamedTuple):
@@ -167,9 +169,10 @@ def _finish(graph: Trace, values: List[Any], leaves: Sequence[Any], out: Any, do
 
 def compiled(client: Any, message: Any, device: str) -> Any:
     """The program of a graph: that of an equal graph, if this client has one."""
-    programs = _programs.setdefault(client, weakref.WeakValueDictionary())
+    programs = _programs.setdefault(client, {})
     key = (message.SerializeToString(), device)
-    program = programs.get(key)
-    if program is None:
-        program = programs[key] = client.compile(message, device=device)
-    return program
+    if key not in programs:
+        if len(programs) >= MOST:
+            programs.pop(next(iter(programs)))
+        programs[key] = client.compile(message, device=device)
+    return programs[key]
