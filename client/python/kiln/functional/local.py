@@ -47,6 +47,7 @@ class Server:
         port = self._port()
         if port is None:
             self.stop()
+            self._process.stderr.close()  # type: ignore[union-attr]
             raise NoServer("%s did not serve: %s" % (path, " ".join("".join(self._said).split()) or "it said nothing"))
         self.address = "127.0.0.1:%d" % port
         # What it logs must not fill the pipe.
