@@ -95,6 +95,7 @@ from kiln.functions import (
     absolute,
     ceil,
     cos,
+    detach,
     exp,
     exp2,
     floor,
@@ -116,6 +117,7 @@ from kiln.functional.jit import jit
 from kiln.functional.local import local
 from kiln.functional.state import State
 from kiln.functional.trees import flatten as tree_flatten, map_tree as tree_map, unflatten as tree_unflatten
+from kiln.functional.vmap import vmap
 from kiln.graph import Graph, message_of_nodes
 from kiln.hash import graph_hash
 from kiln.indexing import take, take_along_axis

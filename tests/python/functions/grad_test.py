@@ -107,6 +107,11 @@ class Grad(support.ServerTest):
         self.close(kiln.grad(lambda p: (p["a"] * 2).sum())({"a": np.ones(2), "b": np.ones(3)}), {"a": np.full(2, 2), "b": np.zeros(3)})
         self.close(kiln.grad(lambda x: 1.5)(np.ones(2)), np.zeros(2))
 
+    def test_through_detach_there_is_none(self):
+        x = np.array([1.0, 2.0])
+        self.close(kiln.grad(lambda x: (x * kiln.detach(x)).sum())(x), x)
+        np.testing.assert_array_equal(kiln.detach(kiln.array(x)), x)
+
     def test_a_function_is_run_anew_where_it_is_not_jitted(self):
         factor = [2.0]
         slope = kiln.grad(lambda x: x * factor[0])
