@@ -164,6 +164,10 @@ class ClientLike(Single, Collectives, Making):
         return self._connection.device
 
     @property
+    def closed(self) -> bool:
+        return self._connection.closed
+
+    @property
     def traffic(self) -> Dict[str, Traffic]:
         """Calls and bytes so far, by call ("KernelService.Execute")."""
         return self._connection.traffic
@@ -200,11 +204,7 @@ class Client(ClientLike):
     """Made by connect()."""
 
     _connection: Connection
-    server: Optional[Any] = None  # what ends with this client (kiln.local)
-
-    @property
-    def closed(self) -> bool:
-        return self._connection.closed
+    _server: Optional[Any] = None  # what ends with this client (kiln.local)
 
     # -- programs
 
@@ -361,8 +361,8 @@ class Client(ClientLike):
     def close(self) -> None:
         """Gives back every buffer that is left, and closes the connection. Twice is once."""
         self._connection.close()
-        if self.server is not None:
-            self.server.stop()
+        if self._server is not None:
+            self._server.stop()
 
     def __enter__(self) -> "Client":
         return self

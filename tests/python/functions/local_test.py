@@ -21,7 +21,7 @@ ENVIRONMENT = {"KILN_KILND": str(support.KILND), "KILN_GPUS": "none"}
 class Local(unittest.TestCase):
     def test_it_ends_with_its_client(self):
         with kiln.local("--cpu_devices=2") as client:
-            process = client.server._process
+            process = client._server._process
             self.assertTrue(client.target.startswith("127.0.0.1:"))
             self.assertEqual(len(client.devices()), 2)
             self.assertEqual(kiln.array([1, 2]).sum().item(), 3)
@@ -32,7 +32,7 @@ class Local(unittest.TestCase):
             kiln.current()
 
     def test_it_ends_with_its_process(self):
-        program = "import kiln; c = kiln.local(); print(kiln.array([1, 2]).sum(), c.server._process.pid)"
+        program = "import kiln; c = kiln.local(); print(kiln.array([1, 2]).sum(), c._server._process.pid)"
         environment = {**os.environ, "PYTHONPATH": str(support.PACKAGE)}
         said = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True).stdout
         total, process = said.split()

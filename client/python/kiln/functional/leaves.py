@@ -10,7 +10,7 @@ from typing import Any, List, Optional, Sequence, Tuple
 
 import numpy as np
 
-from kiln.buffers import BufferLike
+from kiln.buffers import Buffer
 from kiln.dtypes import BY_NUMBER, DType, bool_, dtype as dtype_of, float64, int64
 from kiln.errors import InvalidArgument, UnsupportedDType
 from kiln.functional.current import current
@@ -29,7 +29,7 @@ def spec_of(leaf: Any) -> Any:
         return leaf.spec
     if isinstance(leaf, (np.ndarray, np.generic)):
         return (dtype_of(leaf.dtype).number, leaf.shape)
-    if isinstance(leaf, BufferLike):
+    if isinstance(leaf, Buffer):
         return (leaf.dtype.number, leaf.shape)
     return getattr(leaf, "_state_spec", None)
 

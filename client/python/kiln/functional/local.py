@@ -91,5 +91,5 @@ def local(*flags: str, **options: Any) -> Any:
     except BaseException:
         server.stop()
         raise
-    client.server = server
+    client._server = server
     return client
