@@ -154,6 +154,7 @@ class ClientLike(Single, Collectives, Making):
         self.features = frozenset(server.features)
         self.server_version: str = server.server_version
         self._makers = {}
+        self._kept: Dict[str, Any] = {}  # programs of kiln.functional's
 
     @property
     def target(self) -> str:

@@ -5,6 +5,7 @@ import dataclasses
 import logging
 import pathlib
 import sys
+import threading
 import unittest
 from typing import Any
 
@@ -41,6 +42,8 @@ def f32(*shape, seed=0):
 
 
 class Jit(support.ServerTest):
+    FLAGS = ("--cpu_devices=2",)
+
     def test_a_call_gives_what_numpy_gives(self):
         x, w = f32(3, 4), f32(4, 2, seed=1)
         y = kiln.jit(lambda x, w: kiln.maximum(x @ w, 0.0) * 2)(x, w)
@@ -119,7 +122,7 @@ class Jit(support.ServerTest):
             a, b = f(x)
             np.testing.assert_allclose(a, x + table.numpy() * small, rtol=1e-6)
             np.testing.assert_allclose(b, large[:3] + x, rtol=1e-6)
-        self.assertLess(len(f._cache[next(iter(f._cache))].program.graph.SerializeToString()), 1000)
+        self.assertLess(len(next(iter(f._cache)).program.graph.SerializeToString()), 1000)
 
     def test_results_that_are_arguments_and_constants(self):
         x = kiln.array([1.0, 2.0])
@@ -128,6 +131,37 @@ class Jit(support.ServerTest):
         self.assertEqual((int(number), table.tolist()), (3, [0, 1, 2]))
         np.testing.assert_array_equal(kiln.jit(lambda x: x)(np.int8([4])), [4])
         self.assertIsNone(kiln.jit(lambda x: None)(x))
+
+    def test_a_result_that_comes_twice(self):
+        a, b = kiln.jit(lambda x: (x + 1, x + 1))(np.zeros(2))
+        self.assertEqual(kiln.jit(lambda x: x * 10, donate_argnums=0)(a).tolist(), [10, 10])
+        self.assertEqual(b.tolist(), [1, 1])
+
+    def test_devices(self):
+        x = kiln.array([1.0, 2.0], device="CPU:1")
+        found = kiln.array([10.0, 20.0], device="CPU:1")
+        y = kiln.jit(lambda x, n: x * n + found + np.zeros(1000)[:2])(x, 3)
+        self.assertEqual((y.device, y.tolist()), ("CPU:1", [13, 26]))
+        self.assertEqual(((x + 1)[1:].device, (x * np.float64(2)).tolist()), ("CPU:1", [2, 4]))
+        with self.assertRaisesRegex(InvalidArgument, "is on CPU:0, the program takes it on CPU:1"):
+            x + kiln.array([1.0, 2.0])
+
+    def test_threads_share_functions(self):
+        f = kiln.jit(lambda x: (x * 2 + 1).sum())
+        wrong = []
+
+        def work(seed):
+            for n in range(1, 9):
+                x = np.full(n, float(seed))
+                if f(x).item() != n * (2 * seed + 1) or (kiln.array(x) - 1).tolist() != [seed - 1.0] * n:
+                    wrong.append((seed, n))
+
+        threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(wrong, [])
 
     def test_within_another_it_is_the_function(self):
         inner = kiln.jit(lambda x: x * 2)

@@ -14,7 +14,8 @@ import numpy as np
 from kiln.dtypes import dtype as dtype_of
 from kiln.functional import leaves as leaf_kinds
 from kiln.functional.held import Held
-from kiln.functional.traced import Traced, trace
+from kiln.functional.kept import of_client
+from kiln.functional.traced import trace
 from kiln.functional.trees import flatten, unflatten
 from kiln.value import Value
 
@@ -24,8 +25,8 @@ _NUMERIC = {"add", "subtract", "multiply", "divide", "maximum", "minimum", "less
 _NUMERIC |= {"__%s%s__" % (r, name) for name in ("add", "sub", "mul", "truediv") for r in ("", "r")}
 _NUMERIC |= {"__%s__" % name for name in ("lt", "gt", "le", "ge", "eq", "ne")}
 
+# Kinds of operations that one client keeps.
 MOST = 4096
-_cache: Dict[Any, Traced] = {}
 
 
 def dispatched(raw: Callable[..., Any]) -> Callable[..., Any]:
@@ -36,23 +37,21 @@ def dispatched(raw: Callable[..., Any]) -> Callable[..., Any]:
         graph, held = _look(args, None, False)
         if named:
             graph, held = _look(named.values(), graph, held)
-        if graph is not None:
-            if held:
-                args, named = _lifted(graph, args), dict(zip(named, _lifted(graph, named.values())))
-            return raw(*args, **named)
-        if not held and not any(isinstance(one, (np.ndarray, np.generic)) for one in args):
-            return raw(*args, **named)
-        return at_once(raw, args, named)
+        if graph is None:
+            return at_once(raw, args, named) if held else raw(*args, **named)
+        if held:
+            args, named = _lifted(graph, args), dict(zip(named, _lifted(graph, named.values())))
+        return raw(*args, **named)
 
     return function
 
 
 def _look(values: Iterable[Any], graph: Optional[Any], held: bool) -> Tuple[Optional[Any], bool]:
-    """The graph of a tensor among values, or in a list of them; and whether there is an array."""
+    """The graph of a tensor among values, or in a list of them; and whether there is an array, here or on a device."""
     for value in values:
         if isinstance(value, Value):
             graph = value.graph
-        elif isinstance(value, Held):
+        elif isinstance(value, (Held, np.ndarray, np.generic)):
             held = True
         elif type(value) is list or type(value) is tuple:
             graph, held = _look(value, graph, held)
@@ -93,8 +92,8 @@ def at_once(raw: Callable[..., Any], args: Tuple[Any, ...], named: Dict[str, Any
     given = [leaves[at] for at in moving]
     client, device = leaf_kinds.place_of(given, None)
     kinds = [specs[at] for at in moving]
-    key = (raw, tree, tuple(specs), client, device)
-    traced = _cache.get(key)
+    cache, key = of_client(client, "operations", MOST), (raw, tree, tuple(specs), device)
+    traced = cache.get(key)
     if traced is None:
 
         def call(values: List[Any]) -> Any:
@@ -104,10 +103,7 @@ def at_once(raw: Callable[..., Any], args: Tuple[Any, ...], named: Dict[str, Any
             args, named = unflatten(tree, every)
             return raw(*args, **named)
 
-        traced = trace(raw.__name__, client, device, kinds, call, given)
-        if len(_cache) >= MOST:
-            _cache.pop(next(iter(_cache)))
-        _cache[key] = traced
+        traced = cache.put(key, trace(raw.__name__, client, device, kinds, call, given))
     return traced.run(given, kinds)
 
 

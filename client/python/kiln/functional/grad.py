@@ -11,19 +11,18 @@ each call traces; programs and gradients of equal graphs are kept.
 from __future__ import annotations
 
 import functools
-import weakref
 from typing import Any, Callable, Dict, List, Sequence, Tuple, Union
 
 from kiln.errors import DTypeError, InvalidArgument, ShapeError
 from kiln.functional.jit import Jitted, name_of
+from kiln.functional.kept import of_client
 from kiln.functional.tracing import Trace, active
 from kiln.functional.trees import flatten, paths, unflatten
 from kiln.tensor import Tensor
 from kiln.v1 import graph_pb2
 from kiln.value import Value
 
-_known: "weakref.WeakKeyDictionary[Any, Dict[Any, Any]]" = weakref.WeakKeyDictionary()
-# Gradients that one client keeps; the oldest go.
+# Gradients that one client keeps.
 MOST = 256
 
 
@@ -125,10 +124,5 @@ def differentiate(trace: Trace, loss: Tensor, more: Sequence[Tensor], stand_ins:
 
 def gradient_of(client: Any, message: graph_pb2.Graph, slots: Sequence[int]) -> graph_pb2.Graph:
     """The server's answer, or that which it has given before."""
-    known = _known.setdefault(client, {})
-    key = (message.SerializeToString(), tuple(slots))
-    if key not in known:
-        if len(known) >= MOST:
-            known.pop(next(iter(known)))
-        known[key] = client.gradient(message, wrt=slots, include_results=True).graph
-    return known[key]
+    known, key = of_client(client, "gradients", MOST), (message.SerializeToString(), tuple(slots))
+    return known.get(key) or known.put(key, client.gradient(message, wrt=slots, include_results=True).graph)

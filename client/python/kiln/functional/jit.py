@@ -20,6 +20,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
 
 from kiln.errors import InvalidArgument
 from kiln.functional import leaves as leaf_kinds
+from kiln.functional.kept import Kept
 from kiln.functional.traced import Traced, trace
 from kiln.functional.tracing import active
 from kiln.functional.trees import Tree, flatten, paths, unflatten
@@ -54,7 +55,7 @@ class Jitted:
         if both:
             raise InvalidArgument("argument %d of %s cannot be static and donated" % (min(both), self._name),
                                   code="BAD_ARGUMENT")  # fmt: skip
-        self._cache: Dict[Any, Traced] = {}
+        self._cache = Kept(MOST)
 
     def _statics(self, numbers: Sequence[int], names: Sequence[str]) -> Tuple[Tuple[int, ...], Tuple[str, ...]]:
         """Each by place and by name, where the function's signature tells."""
@@ -127,10 +128,8 @@ class Jitted:
         counts = [child.count for child in tree.children[0].children]
         donated = [sum(counts[:number]) + at for number in self._donated if number < len(counts) for at in range(counts[number])]
         traced = trace(self._name, client, device, specs, call, leaves, donated)
-        if len(self._cache) >= MOST:
-            self._cache.pop(next(iter(self._cache)))
-        self._cache[key] = traced
-        return traced
+        self._cache.drop(lambda key: key[2].closed)
+        return self._cache.put(key, traced)
 
     def _where(self, tree: Tree, at: int) -> str:
         which = paths(tree)[at][4:].split("]", 1)  # after [0][, or [1][: by place, or by name

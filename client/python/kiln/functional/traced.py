@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import logging
 import time
-import weakref
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 from kiln.errors import InvalidArgument
 from kiln.functional import leaves as leaf_kinds
 from kiln.functional.held import Held, made
+from kiln.functional.kept import of_client
 from kiln.functional.state import State
 from kiln.functional.trees import Tree, flatten, paths, unflatten
 from kiln.functional.tracing import Trace
@@ -23,8 +23,7 @@ from kiln.value import Value
 
 log = logging.getLogger("kiln.jit")
 
-_programs: "weakref.WeakKeyDictionary[Any, Dict[Tuple[bytes, str], Any]]" = weakref.WeakKeyDictionary()
-# Programs that one client keeps beside those in use; the oldest go.
+# Programs that one client keeps, beside those in use.
 MOST = 1024
 
 
@@ -45,6 +44,7 @@ class Traced:
         self.captured: List[Tuple[int, Held]] = []
         self.states: List[Tuple[Any, List[Tuple[int, int, bool]]]] = []  # (State or a leaf's place, (slot, leaf of it, whether set))
         self.results: List[Any] = []  # number of the program's result, or Same
+        self.twice: Set[int] = set()  # those that come out more than once: arrays of one memory
         self.tree: Optional[Tree] = None
 
     def run(self, leaves: Sequence[Any], specs: Sequence[Any]) -> Any:
@@ -71,7 +71,8 @@ class Traced:
                 self._end(leaves[at], given)
         client = self.client
         return unflatten(self.tree, [
-            made(client, given[one]) if type(one) is int else self._same(one.of, leaves) for one in self.results])  # fmt: skip
+            Held._made(client, given[one], one in self.twice) if type(one) is int else self._same(one.of, leaves)
+            for one in self.results])  # fmt: skip
 
     def _donated(self, leaf: Any, values: Dict[int, Any], slot: int) -> Any:
         """A buffer that the program may write."""
@@ -136,6 +137,8 @@ def _finish(graph: Trace, values: List[Any], leaves: Sequence[Any], out: Any, do
             if tensor.node not in places:
                 places[tensor.node] = len(outputs)
                 outputs.append(tensor)
+            elif places[tensor.node] in built.results:
+                built.twice.add(places[tensor.node])
             built.results.append(places[tensor.node])
     spare = {}
     for at in donate:
@@ -157,7 +160,7 @@ def _finish(graph: Trace, values: List[Any], leaves: Sequence[Any], out: Any, do
     for at, value in enumerate(values):
         if isinstance(value, Value) and value.slot in used:
             built.arguments.append((value.slot, at))
-    built.donated = {values[at].slot: at for at in donate if values[at].slot in used}
+    built.donated = {values[at].slot: at for at in donate if values[at].slot in used and not values[at].weak}
     built.captured = [(tensor.slot, array) for array, tensor in graph.captured.values() if tensor.slot in used]
     where = {id(leaf): at for at, leaf in reversed(list(enumerate(leaves))) if isinstance(leaf, State)}
     for followed in graph.states.values():
@@ -169,10 +172,5 @@ def _finish(graph: Trace, values: List[Any], leaves: Sequence[Any], out: Any, do
 
 def compiled(client: Any, message: Any, device: str) -> Any:
     """The program of a graph: that of an equal graph, if this client has one."""
-    programs = _programs.setdefault(client, {})
-    key = (message.SerializeToString(), device)
-    if key not in programs:
-        if len(programs) >= MOST:
-            programs.pop(next(iter(programs)))
-        programs[key] = client.compile(message, device=device)
-    return programs[key]
+    programs, key = of_client(client, "programs", MOST), (message.SerializeToString(), device)
+    return programs.get(key) or programs.put(key, client.compile(message, device=device))
