@@ -11,7 +11,7 @@ works on arrays and where it is traced.
 from __future__ import annotations
 
 import operator
-from typing import Any, Dict, Iterator, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Dict, Iterator, Optional, Tuple
 
 import numpy as np
 
@@ -25,8 +25,16 @@ from kiln.functional.tracing import active
 from kiln.tensor import Tensor
 from kiln.value import Value
 
+if TYPE_CHECKING:
 
-class Array(Held):
+    class _Computing(Held, Any):
+        """Its operators and methods are Tensor's, and are put there below."""
+
+else:
+    _Computing = Held
+
+
+class Array(_Computing):
     """Made by kiln.array and by functions. Raises BufferFreed once it was donated. Threads: any."""
 
     __slots__ = ()
@@ -215,11 +223,10 @@ def array(value: Any, dtype: Any = None, *, client: Optional[Any] = None, device
 
     Raises UnsupportedDType, FailedPrecondition without a client, ResourceExhausted where the device is full.
     """
-    if isinstance(value, (Value, Held)):
+    if isinstance(value, (Tensor, Array)):
         return value if dtype is None else value.astype(dtype)
-    if isinstance(value, (list, tuple)) and any(isinstance(one, (Value, Held)) for one in value):
-        joined = _FUNCTIONS["stack"]([array(one, dtype, client=client, device=device) for one in value])
-        return joined
+    if isinstance(value, (list, tuple)) and any(isinstance(one, (Tensor, Array)) for one in value):
+        return _FUNCTIONS["stack"]([array(one, dtype, client=client, device=device) for one in value])
     trace = active()
     if trace is not None:
         return trace.constant(value, dtype)

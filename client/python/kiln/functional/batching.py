@@ -50,7 +50,7 @@ class Batch:
     def _row(self, uop: graph_pb2.UOp) -> Row:
         if uop.op == graph_pb2.PARAM and uop.buffer.slot in self.examples:
             value = self.examples[uop.buffer.slot]
-            return Row(value.dtype, tuple(value.shape[1:]), value, True)
+            return Row(value.dtype, value.shape[1:], value, True)  # type: ignore[arg-type]
         sources = [self._rows[source] for source in uop.src]
         kind, sizes = self._kind(uop, sources), self._sizes(uop, sources)
         if not any(source.many for source in sources):
@@ -185,7 +185,7 @@ def _index(batch: Batch, uop: Any, sources: Sequence[Row], kind: Any, sizes: Tup
         return moveaxis(batch.trace.tensor(node, kind, (*places.value.shape, batch.size, *rest)), -1 - len(rest), 0)
     table, ids = x.value, places.value
     if x.many:  # one table of all, in which a place outside of an example's own is outside of it
-        rows = int(table.shape[1])
+        rows: Any = table.shape[1]
         table = reshape(table, (batch.size * rows, *rest))
         ids = astype(ids, int64)
         first = reshape(batch.trace.arange(batch.size, int64) * rows, (batch.size, *(1,) * (ids.ndim - 1)))

@@ -78,7 +78,7 @@ def _traced(trace: Trace, function: Callable[..., Any], name: str, numbers: Sequ
     rest, form = flatten(more)
     rest = [trace.lift(leaf, "a result of %s" % name) if isinstance(leaf, Value) else leaf for leaf in rest]
     set_there = trace.changed(mark)
-    tensors = [one for one in rest if isinstance(one, Value)] + [followed.now[at] for followed, at in set_there]
+    tensors = [one for one in rest if isinstance(one, Tensor)] + [followed.now[at] for followed, at in set_there]
     results, slopes = differentiate(trace, loss, tensors, mark.values, values)
     for (followed, at), tensor in zip(set_there, results[len(results) - len(set_there) :]):
         followed.now[at] = tensor

@@ -23,7 +23,7 @@ from kiln.errors import DTypeError, ShapeError
 from kiln.functional import leaves as leaf_kinds
 from kiln.functional.held import Held, made
 from kiln.functional.tracing import active
-from kiln.functional.trees import Tree, describe, flatten, paths, unflatten
+from kiln.functional.trees import describe, flatten, paths, unflatten
 from kiln.handles import Single
 
 

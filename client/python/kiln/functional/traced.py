@@ -16,10 +16,9 @@ from kiln.functional import leaves as leaf_kinds
 from kiln.functional.held import Held, made
 from kiln.functional.kept import of_client
 from kiln.functional.state import State
-from kiln.functional.trees import Tree, flatten, paths, unflatten
+from kiln.functional.trees import NOTHING, Tree, flatten, paths, unflatten
 from kiln.functional.tracing import Trace
 from kiln.tensor import Tensor
-from kiln.value import Value
 
 log = logging.getLogger("kiln.jit")
 
@@ -45,7 +44,7 @@ class Traced:
         self.states: List[Tuple[Any, List[Tuple[int, int, bool]]]] = []  # (State or a leaf's place, (slot, leaf of it, whether set))
         self.results: List[Any] = []  # number of the program's result, or Same
         self.twice: Set[int] = set()  # those that come out more than once: arrays of one memory
-        self.tree: Optional[Tree] = None
+        self.tree: Tree = NOTHING
 
     def run(self, leaves: Sequence[Any], specs: Sequence[Any]) -> Any:
         """The function's value for these leaves. Raises BufferFreed, and what a call of a program does."""
@@ -117,37 +116,12 @@ def trace(name: str, client: Any, device: str, specs: Sequence[Any],
 
 
 def _finish(graph: Trace, values: List[Any], leaves: Sequence[Any], out: Any, donate: Sequence[int]) -> Traced:
+    """What the function did, as a program, and the way to it and from it."""
     built = Traced(graph.name, graph.client, graph.device)
-    flat, built.tree = flatten(out)
-    names = paths(built.tree, "its result")
-    arguments = {value.node: at for at, value in enumerate(values) if isinstance(value, Value)}
-    brought = {tensor.node: array for array, tensor in graph.captured.values()}
-    outputs: List[Tensor] = []
-    places: Dict[int, int] = {}  # by node: the number of the result
-    for at, leaf in enumerate(flat):
-        if isinstance(leaf, Held):
-            built.results.append(Same(leaf))
-            continue
-        tensor = graph.lift(leaf, names[at])
-        if tensor.node in arguments and arguments[tensor.node] not in donate:
-            built.results.append(Same(arguments[tensor.node]))
-        elif tensor.node in brought:
-            built.results.append(Same(brought[tensor.node]))
-        else:
-            if tensor.node not in places:
-                places[tensor.node] = len(outputs)
-                outputs.append(tensor)
-            elif places[tensor.node] in built.results:
-                built.twice.add(places[tensor.node])
-            built.results.append(places[tensor.node])
-    spare = {}
-    for at in donate:
-        parameter = values[at]
-        fit = next((n for n, one in enumerate(outputs) if n not in spare and one.node != parameter.node
-                    and (one.dtype, one.shape) == (parameter.dtype, parameter.shape)), None)  # fmt: skip
-        if fit is not None and not parameter.weak:
-            spare[fit] = graph.assign(parameter, outputs[fit])
-    graph.output(*(spare.get(n, one) for n, one in enumerate(outputs)))
+    given = {at: value for at, value in enumerate(values) if isinstance(value, Tensor)}
+    donated = {at: given[at] for at in donate if at in given and not given[at].weak}
+    outputs = _results(graph, built, out, {value.node: at for at, value in given.items() if at not in donated})
+    graph.output(*_in_donated(graph, outputs, donated))
     for followed in graph.states.values():
         for parameter, now in zip(followed.parameters, followed.now):
             if now is not parameter:
@@ -157,10 +131,8 @@ def _finish(graph: Trace, values: List[Any], leaves: Sequence[Any], out: Any, do
         graph.check_whole(message)
         built.program = compiled(graph.client, message, graph.device)
     used = set(built.program._order) if built.program is not None else set()
-    for at, value in enumerate(values):
-        if isinstance(value, Value) and value.slot in used:
-            built.arguments.append((value.slot, at))
-    built.donated = {values[at].slot: at for at in donate if values[at].slot in used and not values[at].weak}
+    built.arguments = [(value.slot, at) for at, value in given.items() if value.slot in used]
+    built.donated = {value.slot: at for at, value in donated.items() if value.slot in used}
     built.captured = [(tensor.slot, array) for array, tensor in graph.captured.values() if tensor.slot in used]
     where = {id(leaf): at for at, leaf in reversed(list(enumerate(leaves))) if isinstance(leaf, State)}
     for followed in graph.states.values():
@@ -168,6 +140,45 @@ def _finish(graph: Trace, values: List[Any], leaves: Sequence[Any], out: Any, do
                 for at, (parameter, now) in enumerate(zip(followed.parameters, followed.now)) if parameter.slot in used]  # fmt: skip
         built.states.append((where.get(id(followed.state), followed.state), rows))
     return built
+
+
+def _results(graph: Trace, built: Traced, out: Any, arguments: Dict[int, int]) -> List[Tensor]:
+    """What the program has to give; the rest of the function's value is arguments (by node) and arrays that it found."""
+    flat, built.tree = flatten(out)
+    names = paths(built.tree, "its result")
+    outputs: List[Tensor] = []
+    places: Dict[int, int] = {}  # by node: the number of the result
+    for leaf, name in zip(flat, names):
+        if isinstance(leaf, Held):
+            built.results.append(Same(leaf))
+            continue
+        tensor = graph.lift(leaf, name)
+        found = [array for array, parameter in graph.captured.values() if parameter.node == tensor.node]
+        if tensor.node in arguments:
+            built.results.append(Same(arguments[tensor.node]))
+        elif found:
+            built.results.append(Same(found[0]))
+        elif tensor.node in places:
+            built.results.append(places[tensor.node])
+            built.twice.add(places[tensor.node])
+        else:
+            built.results.append(places.setdefault(tensor.node, len(outputs)))
+            outputs.append(tensor)
+    return outputs
+
+
+def _in_donated(graph: Trace, outputs: List[Tensor], donated: Dict[int, Tensor]) -> List[Tensor]:
+    """The results, each in the memory of a donated argument of its type, if one is left."""
+    spare = list(donated.values())
+    stored = []
+    for one in outputs:
+        fit = next((parameter for parameter in spare if parameter.node != one.node
+                    and (parameter.dtype, parameter.shape) == (one.dtype, one.shape)), None)  # fmt: skip
+        if fit is not None:
+            spare = [parameter for parameter in spare if parameter is not fit]
+            one = graph.assign(fit, one)
+        stored.append(one)
+    return stored
 
 
 def compiled(client: Any, message: Any, device: str) -> Any:

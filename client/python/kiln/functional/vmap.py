@@ -49,7 +49,7 @@ def _traced(trace: Trace, function: Callable[..., Any], name: str, in_axes: Any,
     axes = prefix(tree.children[0], tuple(in_axes) if isinstance(in_axes, list) else in_axes, "vmap of %s: in_axes" % name)
     axes += [0] * tree.children[1].count
     values: List[Any] = []  # of those that are mapped, the examples in front
-    size = None
+    size: Any = None
     for at, (leaf, axis) in enumerate(zip(leaves, axes)):
         if axis is None:
             continue
