@@ -1,5 +1,6 @@
 """kiln.local starts and ends a server of one's own; kiln.connect goes where KILN_ADDR says."""
 
+import gc
 import os
 import pathlib
 import subprocess
@@ -57,6 +58,10 @@ class Local(unittest.TestCase):
                     self.assertIs(kiln.current(), second)
                 self.assertIs(kiln.current(), first)
                 self.assertEqual(kiln.array(4).item(), 4)
+            kiln.connect()  # nobody keeps it
+            gc.collect()
+            self.assertEqual(kiln.array(5).item(), 5)
+            kiln.current().close()
 
 
 def running(process):

@@ -88,6 +88,15 @@ class Vmap(support.ServerTest):
             np.add.at(wanted[at], P[at], 2 * Y[at][P[at]])
         np.testing.assert_allclose(slopes, wanted, rtol=1e-9)
 
+    def test_gradients_of_what_models_are_made_of(self):
+        y = np.abs(Y) + 0.1
+        for function in (kiln.softmax, kiln.gelu, kiln.layer_norm, kiln.logsumexp, kiln.erf, kiln.rsqrt, lambda y: y**2.5,
+                         lambda y: y.prod(), lambda y: y.max(), lambda y: y[::-2], lambda y: y.reshape(2, 2) @ y.reshape(2, 2),
+                         lambda y: kiln.take_along_axis(y, np.array([2, 1, 0]), 0), lambda y: kiln.tile(y, [2]).cumsum()):  # fmt: skip
+            slope = kiln.grad(lambda y: (kiln.sin(function(y)) * 1.5).sum())
+            wanted = np.stack([np.asarray(slope(one)) for one in y])
+            np.testing.assert_allclose(kiln.vmap(slope)(y), wanted, rtol=1e-7, atol=1e-10)
+
     def test_mistakes(self):
         for error, text, call in (
             (ShapeError, r"argument \[1\] has 3 examples, another one 5", lambda: kiln.vmap(lambda x, y: x)(X, X[:3])),

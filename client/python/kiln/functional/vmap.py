@@ -56,9 +56,10 @@ def _traced(trace: Trace, function: Callable[..., Any], name: str, in_axes: Any,
         value = trace.lift(leaf, "an argument of %s" % name)
         where = "vmap of %s: argument %s" % (name, paths(tree)[at][3:])
         axis = axis_of(where, axis, value.ndim)
-        if size is not None and value.shape[axis] != size:
-            raise ShapeError("%s has %d examples, another one %d" % (where, value.shape[axis], size))
-        size = value.shape[axis]
+        here: Any = value.shape[axis]
+        if size is not None and here != size:
+            raise ShapeError("%s has %d examples, another one %d" % (where, here, size))
+        size = here
         values.append(moveaxis(value, axis, 0))
     if size is None:
         raise InvalidArgument("vmap of %s: no argument is mapped" % name, code="BAD_ARGUMENT")
