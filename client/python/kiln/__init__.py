@@ -93,6 +93,7 @@ from kiln.elementwise import (
 )
 from kiln.functions import (
     absolute,
+    absolute as abs,
     ceil,
     cos,
     detach,
@@ -109,7 +110,7 @@ from kiln.functions import (
     square,
     trunc,
 )
-from kiln.functional.array import Array, arange, array, full, offer as _offer, ones, zeros
+from kiln.functional.array import Array, arange, array, full, offer as _offer, ones, ones_like, zeros, zeros_like
 from kiln.functional.current import current
 from kiln.functional.eager import dispatching as _dispatching
 from kiln.functional.grad import grad, value_and_grad

@@ -66,7 +66,7 @@ class Arrays(support.ServerTest):
         for function in (
             lambda m, x: x.max(axis=1), lambda m, x: m.min(x), lambda m, x: x.argmax(axis=1), lambda m, x: m.argmin(x, axis=0),
             lambda m, x: x.reshape(2, 6), lambda m, x: x.reshape((4, -1)), lambda m, x: x.T, lambda m, x: m.transpose(x, (1, 0)),
-            lambda m, x: m.where(x > 0, x, 0), lambda m, x: m.clip(x, -0.5, 0.5), lambda m, x: m.floor(x),
+            lambda m, x: m.where(x > 0, x, 0), lambda m, x: m.clip(x, -0.5, 0.5), lambda m, x: m.abs(x), lambda m, x: m.floor(x),
             lambda m, x: m.concatenate([x, x * 2]), lambda m, x: m.stack([x, -x], axis=1), lambda m, x: m.expand_dims(x, 1),
             lambda m, x: m.flip(x, axis=1), lambda m, x: (x > 0).any(axis=1), lambda m, x: m.all(x < 9), lambda m, x: m.square(x),
             lambda m, x: x.astype("int32"), lambda m, x: m.take(x, np.array([2, 0, 2]), axis=0), lambda m, x: x.ravel(),
@@ -140,6 +140,8 @@ class Arrays(support.ServerTest):
             self.assertIs(type(found), kiln.Array)
             np.testing.assert_allclose(found, function(X), rtol=1e-5)
         self.assertIs(type(np.concatenate([x, x])), kiln.Array)
+        self.assertEqual((np.shape(x), np.ndim(x), np.size(x)), ((3, 4), 2, 12))
+        self.assertEqual(np.sum(x, where=X > 0).dtype, np.float32)  # kiln.sum has no such parameter
         for found, wanted in ((np.linalg.norm(x), np.linalg.norm(X)), (np.arctan(x), np.arctan(X)), (np.add.reduce(x), X.sum(0)),
                               (np.percentile(x, 30), np.percentile(X, 30))):  # fmt: skip
             self.assertNotIsInstance(found, kiln.Array)  # here, as Kiln has none
@@ -149,7 +151,9 @@ class Arrays(support.ServerTest):
         for found, wanted in ((kiln.zeros((2, 3)), np.zeros((2, 3))), (kiln.ones(3, "int32"), np.ones(3, np.int32)),
                               (kiln.full((2,), 7), np.full((2,), 7)), (kiln.arange(5), np.arange(5)),
                               (kiln.arange(1, 2, 0.25), np.arange(1, 2, 0.25)), (kiln.array([[1, 2]], "float32"), np.float32([[1, 2]])),
-                              (kiln.array(True), np.array(True)), (kiln.array([kiln.array([1.0]), [2.0]]), np.array([[1.0], [2.0]]))):  # fmt: skip
+                              (kiln.array(True), np.array(True)), (kiln.zeros_like(kiln.array(X)), np.zeros_like(X)),
+                              (np.zeros_like(kiln.array(N)), np.zeros_like(N)), (kiln.ones_like(kiln.array(X), "int8"), np.ones((3, 4), np.int8)),
+                              (kiln.array([kiln.array([1.0]), [2.0]]), np.array([[1.0], [2.0]]))):  # fmt: skip
             self.assertEqual((found.dtype, found.shape), (wanted.dtype, wanted.shape))
             np.testing.assert_array_equal(found.numpy(), wanted)
         within = kiln.jit(lambda x: (x + kiln.ones(3) * kiln.full(3, 2.0) + kiln.arange(3), kiln.array([x, 2 * x]), kiln.zeros(2)))

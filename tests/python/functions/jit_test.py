@@ -216,6 +216,17 @@ class Donated(support.ServerTest):
             u + 1
         self.assertIn("donated", repr(u))
 
+    def test_trees_and_static_arguments_beside(self):
+        f = kiln.jit(lambda n, p, x: {"a": p["a"] * n + x, "b": p["b"] + 1}, static_argnums=0, donate_argnums=1)
+        p, x = {"a": kiln.array(np.ones(3)), "b": kiln.array(np.zeros(2))}, kiln.array(np.ones(3))
+        memory = [p["a"].buffer.handle, p["b"].buffer.handle]
+        q = f(3, p, x)
+        self.assertEqual((q["a"].tolist(), q["b"].tolist(), x.tolist()), ([4] * 3, [1] * 2, [1] * 3))
+        self.assertEqual([q["a"].buffer.handle, q["b"].buffer.handle], memory)
+        for one in p.values():
+            with self.assertRaises(BufferFreed):
+                one.numpy()
+
     def test_one_that_fits_no_result_is_freed(self):
         x = kiln.array(f32(10))
         kept = self.in_use()

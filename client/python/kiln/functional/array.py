@@ -10,6 +10,7 @@ works on arrays and where it is traced.
 
 from __future__ import annotations
 
+import inspect
 import operator
 from typing import TYPE_CHECKING, Any, Dict, Iterator, Optional, Tuple
 
@@ -170,8 +171,11 @@ class Array(_Computing):
         return getattr(ufunc, method)(*map(_on_host, inputs), **{name: _on_host(value) for name, value in named.items()})
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        ours = _FUNCTIONS.get(function.__name__) if function.__module__ == "numpy" else None
-        if ours is not None:
+        name = function.__name__
+        if name in ("shape", "ndim", "size") and len(args) == 1 and not kwargs:
+            return getattr(args[0], name)
+        ours = _FUNCTIONS.get(name) if function.__module__ == "numpy" else None
+        if ours is not None and _takes(ours, args, kwargs):
             return ours(*args, **kwargs)
         return function(*map(_on_host, args), **{name: _on_host(value) for name, value in kwargs.items()})
 
@@ -209,6 +213,15 @@ def _on_host(value: Any) -> Any:
     if isinstance(value, Array):
         return value.numpy()
     return type(value)(map(_on_host, value)) if type(value) in (list, tuple) else value
+
+
+def _takes(function: Any, args: Any, kwargs: Any) -> bool:
+    """Whether it has these parameters; numpy's function of the name may have more."""
+    try:
+        inspect.signature(function).bind(*args, **kwargs)
+        return True
+    except TypeError:
+        return False
 
 
 def _is_mask(key: Any) -> bool:
@@ -251,6 +264,18 @@ def zeros(shape: Any, dtype: Any = "float64", *, client: Optional[Any] = None) -
 
 def ones(shape: Any, dtype: Any = "float64", *, client: Optional[Any] = None) -> Any:
     return full(shape, 1, dtype, client=client)
+
+
+def zeros_like(x: Any, dtype: Any = None) -> Any:
+    """Zeros of the shape of an array or a traced value, and of its dtype if none is given."""
+    return full(x.shape, 0, x.dtype if dtype is None else dtype, client=getattr(x, "client", None))
+
+
+def ones_like(x: Any, dtype: Any = None) -> Any:
+    return full(x.shape, 1, x.dtype if dtype is None else dtype, client=getattr(x, "client", None))
+
+
+_FUNCTIONS.update(zeros_like=zeros_like, ones_like=ones_like)
 
 
 def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None, *, client: Optional[Any] = None) -> Any:

@@ -16,7 +16,7 @@ import shutil
 import subprocess
 import threading
 from collections import deque
-from typing import Any, Deque, Optional
+from typing import Any, Callable, Deque, Optional
 
 from kiln.errors import NoServer
 
@@ -42,7 +42,7 @@ class Server:
         self._process = subprocess.Popen([path, "--listen=127.0.0.1:0", *flags], stderr=subprocess.PIPE,
                                          stdin=subprocess.DEVNULL, text=True)  # fmt: skip
         self._owner = os.getpid()
-        atexit.register(self.stop)
+        self._at_exit: Callable[[], None] = self.stop
         self._said: Deque[str] = deque(maxlen=20)
         port = self._port()
         if port is None:
@@ -69,9 +69,15 @@ class Server:
             for line in self._process.stderr:
                 self._said.append(line)
 
+    def ends_with(self, client: Any) -> None:
+        """Its client's close() ends it, and so does this process."""
+        client._server = self
+        self._at_exit = client.close
+        atexit.register(client.close)
+
     def stop(self) -> None:
         """Ends it, after what it runs. Twice is once; a forked child ends nothing."""
-        atexit.unregister(self.stop)
+        atexit.unregister(self._at_exit)
         if self._owner == os.getpid() and self._process.poll() is None:
             self._process.terminate()
             self._process.wait()
@@ -91,5 +97,5 @@ def local(*flags: str, **options: Any) -> Any:
     except BaseException:
         server.stop()
         raise
-    client._server = server
+    server.ends_with(client)
     return client
