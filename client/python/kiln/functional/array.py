@@ -17,12 +17,10 @@ from typing import TYPE_CHECKING, Any, Dict, Iterator, Optional, Tuple
 import numpy as np
 
 from kiln import arrays, indexing
-from kiln.dtypes import chosen, dtype as dtype_of, position
+from kiln.dtypes import position
 from kiln.errors import ShapeError
-from kiln.functional.current import current
 from kiln.functional.eager import dispatched
-from kiln.functional.held import Held, made
-from kiln.functional.tracing import active
+from kiln.functional.held import Held
 from kiln.tensor import Tensor
 from kiln.value import Value
 
@@ -226,62 +224,3 @@ def _takes(function: Any, args: Any, kwargs: Any) -> bool:
 
 def _is_mask(key: Any) -> bool:
     return isinstance(key, (Held, np.ndarray)) and key.dtype == np.bool_ and bool(key.shape)
-
-
-# -- making them
-
-
-def array(value: Any, dtype: Any = None, *, client: Optional[Any] = None, device: Optional[str] = None) -> Any:
-    """An array on a device with numpy's dtype for `value`, or in another; a traced value is itself.
-
-    Raises UnsupportedDType, FailedPrecondition without a client, ResourceExhausted where the device is full.
-    """
-    if isinstance(value, (Tensor, Array)):
-        return value if dtype is None else value.astype(dtype)
-    if isinstance(value, (list, tuple)) and any(isinstance(one, (Tensor, Array)) for one in value):
-        return _FUNCTIONS["stack"]([array(one, dtype, client=client, device=device) for one in value])
-    trace = active()
-    if trace is not None:
-        return trace.constant(value, dtype)
-    client = current() if client is None else client
-    return made(client, client.buffer(value, dtype, device=device))
-
-
-def full(shape: Any, value: Any, dtype: Any = None, *, client: Optional[Any] = None) -> Any:
-    """An array of one number; as numpy, of the number's dtype if none is given."""
-    kind = chosen("full", dtype) if dtype is not None else dtype_of(np.asarray(value).dtype)
-    trace = active()
-    if trace is not None:
-        return trace.full(shape, value, kind)
-    client = current() if client is None else client
-    buffer = client.empty(shape, kind)
-    return made(client, buffer.fill(value) if value and buffer.size else buffer)
-
-
-def zeros(shape: Any, dtype: Any = "float64", *, client: Optional[Any] = None) -> Any:
-    return full(shape, 0, dtype, client=client)
-
-
-def ones(shape: Any, dtype: Any = "float64", *, client: Optional[Any] = None) -> Any:
-    return full(shape, 1, dtype, client=client)
-
-
-def zeros_like(x: Any, dtype: Any = None) -> Any:
-    """Zeros of the shape of an array or a traced value, and of its dtype if none is given."""
-    return full(x.shape, 0, x.dtype if dtype is None else dtype, client=getattr(x, "client", None))
-
-
-def ones_like(x: Any, dtype: Any = None) -> Any:
-    return full(x.shape, 1, x.dtype if dtype is None else dtype, client=getattr(x, "client", None))
-
-
-_FUNCTIONS.update(zeros_like=zeros_like, ones_like=ones_like)
-
-
-def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None, *, client: Optional[Any] = None) -> Any:
-    """numpy.arange, made on the device."""
-    trace = active()
-    if trace is not None:
-        return trace.constant(np.arange(start, stop, step) if stop is not None else np.arange(start), dtype)
-    client = current() if client is None else client
-    return made(client, client.arange(start, stop, step, dtype))
