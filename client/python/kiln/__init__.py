@@ -110,13 +110,14 @@ from kiln.functions import (
     square,
     trunc,
 )
-from kiln.functional.array import Array, offer as _offer
+from kiln.functional.array import Array
 from kiln.functional.current import current
 from kiln.functional.eager import dispatching as _dispatching
 from kiln.functional.grad import grad, value_and_grad
 from kiln.functional.jit import jit
 from kiln.functional.local import local
 from kiln.functional.making import arange, array, full, ones, ones_like, zeros, zeros_like
+from kiln.functional.names import offer as _offer
 from kiln.functional.state import State
 from kiln.functional.trees import flatten as tree_flatten, map_tree as tree_map, unflatten as tree_unflatten
 from kiln.functional.vmap import vmap

@@ -62,6 +62,8 @@ def message_of_nodes(nodes: Iterable[Union[graph_pb2.UOp, Tuple]], dialect: Any 
 class Graph:
     """A graph under construction. One thread at a time."""
 
+    _tensor, _weak = Tensor, Weak
+
     def __init__(self) -> None:
         self._nodes: List[graph_pb2.UOp] = []
         self._interned: Dict[bytes, int] = {}
@@ -233,7 +235,7 @@ class Graph:
 
     def tensor(self, node: int, dtype: Any, shape: Any, *, weak: bool = False) -> Tensor:
         """A node as a Tensor: what it holds is the caller's word; `weak` where it stands for a Python number."""
-        return (Weak if weak else Tensor)(self, node, dtype_of(dtype), shape if isinstance(shape, tuple) else shape_of(shape))
+        return (self._weak if weak else self._tensor)(self, node, dtype_of(dtype), shape if isinstance(shape, tuple) else shape_of(shape))
 
     def shape_node(self, shape: Sequence[Size]) -> int:
         """A shape as a source of movement ops."""

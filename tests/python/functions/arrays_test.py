@@ -75,6 +75,7 @@ class Arrays(support.ServerTest):
             self.both(function, X)
         np.testing.assert_allclose(kiln.softmax(kiln.array(X)), np.exp(X) / np.exp(X).sum(1, keepdims=True), rtol=1e-5)
         np.testing.assert_allclose(kiln.exp(X), np.exp(X), rtol=1e-6)  # of numpy's arrays, too
+        self.assertEqual((kiln.sum([1, 2, 3]).item(), kiln.maximum([1, 5], 3).tolist()), (6, [3, 5]))
 
     def test_indexing(self):
         for key in (1, -1, slice(1, 3), slice(None, None, -1), slice(0, 3, 2), (1, 2), (slice(None), 1), (slice(None), -2), ...,
@@ -82,6 +83,14 @@ class Arrays(support.ServerTest):
                     (slice(None), np.array([3, 3])), (slice(None), None, 2), np.array([True, False, True]), N > 5, slice(2, 2)):  # fmt: skip
             with self.subTest(key=key):
                 self.both(lambda m, x: x[key], X)
+        cube = np.arange(60.0).reshape(3, 4, 5)
+        i, j = np.array([2, 0, -1]), np.array([1, 3, -2])
+        for key in ((i, j), (i, slice(None), j), (slice(None), i, j), (i[:, None], j), (i, 1), (0, slice(None), i), (slice(None), i, 2),
+                    (0, i), (i, slice(1, 3), None, j), (i, j, i), (..., j), (slice(None), slice(None, None, 2), [0, 1])):  # fmt: skip
+            with self.subTest(key=key):
+                self.both(lambda m, x: x[key], cube)
+                np.testing.assert_array_equal(kiln.jit(lambda x: x[key])(cube), cube[key])
+        np.testing.assert_array_equal(kiln.jit(lambda x, i, j: x[i, j])(cube, i, np.array([0, 1, 9])), [cube[2, 0], cube[0, 1], np.zeros(5)])
         x, at = kiln.array(X), kiln.array([2, 1])
         np.testing.assert_array_equal(x[at], X[[2, 1]])
         np.testing.assert_array_equal(x[x > 0], X[X > 0])

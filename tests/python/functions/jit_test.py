@@ -137,6 +137,14 @@ class Jit(support.ServerTest):
         self.assertEqual(kiln.jit(lambda x: x * 10, donate_argnums=0)(a).tolist(), [10, 10])
         self.assertEqual(b.tolist(), [1, 1])
 
+    def test_numpys_functions_are_kilns(self):
+        x = f32(2, 3)
+        f = lambda x: np.exp(x) + np.sum(x, axis=0) - np.ones(3, np.float32) * np.maximum(x, 0) + np.where(x > 0, x, 1)  # noqa: E731
+        np.testing.assert_allclose(kiln.jit(f)(x), f(x), rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(kiln.jit(lambda x: np.concatenate([x, np.sqrt(np.abs(x))]).reshape(np.size(x), 2))(x),
+                                   np.concatenate([x, np.sqrt(np.abs(x))]).reshape(6, 2), rtol=1e-6)  # fmt: skip
+        np.testing.assert_allclose(kiln.grad(lambda x: np.mean(np.square(x)))(x), x / 3, rtol=1e-6)
+
     def test_devices(self):
         x = kiln.array([1.0, 2.0], device="CPU:1")
         found = kiln.array([10.0, 20.0], device="CPU:1")
@@ -264,7 +272,11 @@ class Mistakes(support.ServerTest):
         self.raises(TypeError, "no number before its program has run", lambda x: float(x[0]), x)
         self.raises(TypeError, "no number before its program", lambda n: range(n), 3)
         self.raises(DTypeError, "a size is an integer.*static argument", lambda x, n: x.reshape((n, 1)), x, 2)
-        self.raises(TypeError, "make it an output", lambda x: np.asarray(x), x)
+        for read in (np.asarray, lambda x: x.numpy(), lambda x: x[0].item()):
+            self.raises(TypeError, "make it an output", read, x)
+        self.raises(TypeError, "numpy.arctan is of arrays, and Kiln has none", lambda x: np.arctan(x), x)
+        self.raises(TypeError, "numpy.median is of arrays.*kiln has none", lambda x: np.median(x), x)
+        self.raises(DTypeError, "a place is an integer, not bool.*kiln.where", lambda x: x[x > 1], x)
 
     def test_values_that_leave(self):
         left = []

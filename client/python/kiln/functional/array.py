@@ -10,15 +10,15 @@ works on arrays and where it is traced.
 
 from __future__ import annotations
 
-import inspect
 import operator
-from typing import TYPE_CHECKING, Any, Dict, Iterator, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Iterator, Optional, Tuple
 
 import numpy as np
 
 from kiln import arrays, indexing
 from kiln.dtypes import position
 from kiln.errors import ShapeError
+from kiln.functional import names
 from kiln.functional.eager import dispatched
 from kiln.functional.held import Held
 from kiln.tensor import Tensor
@@ -163,17 +163,14 @@ class Array(_Computing):
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **named: Any) -> Any:
         """np.exp(x) is kiln.exp(x), array + x is kiln.add(array, x); what Kiln has not numpy computes, here."""
-        ours = _FUNCTIONS.get(_UFUNCS.get(ufunc.__name__, ufunc.__name__)) if method == "__call__" and not named else None
+        ours = names.for_ufunc(ufunc, method, named)
         if ours is not None:
             return ours(*inputs)
         return getattr(ufunc, method)(*map(_on_host, inputs), **{name: _on_host(value) for name, value in named.items()})
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        name = function.__name__
-        if name in ("shape", "ndim", "size") and len(args) == 1 and not kwargs:
-            return getattr(args[0], name)
-        ours = _FUNCTIONS.get(name) if function.__module__ == "numpy" else None
-        if ours is not None and _takes(ours, args, kwargs):
+        ours = names.for_function(function, args, kwargs)
+        if ours is not None:
             return ours(*args, **kwargs)
         return function(*map(_on_host, args), **{name: _on_host(value) for name, value in kwargs.items()})
 
@@ -197,29 +194,11 @@ for _name, _raw in vars(Tensor).items():
 Array.T = property(dispatched(Tensor.T.fget))  # type: ignore[attr-defined]
 Array.ravel = Array.flatten  # type: ignore[attr-defined]
 
-# By numpy's names; what differs in name, below.
-_FUNCTIONS: Dict[str, Any] = {}
-_UFUNCS = {"true_divide": "divide", "negative": "negative", "float_power": "power"}
-
-
-def offer(functions: Dict[str, Any]) -> None:
-    """Functions of the package, which numpy's of the same names then are for arrays."""
-    _FUNCTIONS.update(functions)
-
 
 def _on_host(value: Any) -> Any:
     if isinstance(value, Array):
         return value.numpy()
     return type(value)(map(_on_host, value)) if type(value) in (list, tuple) else value
-
-
-def _takes(function: Any, args: Any, kwargs: Any) -> bool:
-    """Whether it has these parameters; numpy's function of the name may have more."""
-    try:
-        inspect.signature(function).bind(*args, **kwargs)
-        return True
-    except TypeError:
-        return False
 
 
 def _is_mask(key: Any) -> bool:

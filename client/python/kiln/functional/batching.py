@@ -64,7 +64,7 @@ class Batch:
         return Row(kind, sizes, rule(self, uop, sources, kind, sizes), True)
 
     def _tensor(self, node: int, kind: Optional[DType], sizes: Any) -> Tensor:
-        return Tensor(self.trace, node, kind, sizes)  # type: ignore[arg-type]
+        return self.trace._tensor(self.trace, node, kind, sizes)
 
     def made(self, op: Any, sources: Sequence[int], kind: Any, sizes: Tuple[int, ...], **arg: Any) -> Tensor:
         """A node with the axis of examples in front."""

@@ -38,6 +38,8 @@ def dispatched(raw: Callable[..., Any]) -> Callable[..., Any]:
         if named:
             graph, held = _look(named.values(), graph, held)
         if graph is None:
+            if not held and args and type(args[0]) is list and args[0] and raw.__name__ not in ("stack", "concatenate"):
+                args, held = (np.asarray(args[0]), *args[1:]), True
             return at_once(raw, args, named) if held else raw(*args, **named)
         if held:
             args, named = _lifted(graph, args), dict(zip(named, _lifted(graph, named.values())))

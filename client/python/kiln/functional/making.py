@@ -10,10 +10,11 @@ from typing import Any, Optional
 import numpy as np
 
 from kiln.dtypes import chosen, dtype as dtype_of
-from kiln.functional.array import Array, offer
+from kiln.functional.array import Array
 from kiln.functional.current import current
 from kiln.functional.eager import dispatched
 from kiln.functional.held import made
+from kiln.functional.names import offer
 from kiln.functional.tracing import active
 from kiln.movement import stack
 from kiln.tensor import Tensor

@@ -16,15 +16,43 @@ import numpy as np
 from kiln import arrays
 from kiln.dtypes import dtype as dtype_of
 from kiln.errors import GraphError
+from kiln.functional import names
 from kiln.functional.held import Held, made
 from kiln.functional.leaves import NUMBERS, spec_of, type_of
 from kiln.graph import Graph
-from kiln.tensor import Tensor
+from kiln.tensor import Tensor, Weak
 from kiln.v1 import graph_pb2
 from kiln.value import Value
 
 # Bytes of a numpy array above which it is no part of the graph.
 LARGE = 1024
+
+
+class Tracer(Tensor):
+    """A tensor of a traced function, in which numpy's functions are Kiln's."""
+
+    __slots__ = ()
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **named: Any) -> Any:
+        ours = names.for_ufunc(ufunc, method, named)
+        if ours is None:
+            raise TypeError("numpy.%s is of arrays, and Kiln has none of that name for a traced value" % ufunc.__name__)
+        return ours(*inputs)
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        ours = names.for_function(function, args, kwargs)
+        return super().__array_function__(function, types, args, kwargs) if ours is None else ours(*args, **kwargs)
+
+    def numpy(self) -> Any:
+        return self.__array__()
+
+    item = tolist = numpy
+
+
+class WeakTracer(Weak, Tracer):
+    """The same of a Python number."""
+
+    __slots__ = ()
 
 
 class Followed:
@@ -43,6 +71,8 @@ class Mark(NamedTuple):
 
 class Trace(Graph):
     """One thread's, for as long as the function runs."""
+
+    _tensor, _weak = Tracer, WeakTracer
 
     def __init__(self, client: Any, device: str, name: str):
         super().__init__()
