@@ -195,6 +195,9 @@ class Arrays(support.ServerTest):
     def test_buffers_of_the_client_are_taken(self):
         buffer = self.client.buffer(np.float32([1, 2]))
         self.assertEqual(kiln.jit(lambda x: x * 3.0)(buffer).tolist(), [3, 6])
+        copied = kiln.array(buffer)
+        buffer.fill(9)
+        self.assertEqual((copied.tolist(), kiln.array(buffer, "int32").tolist()), ([1, 2], [9, 9]))
         program_takes = kiln.array(np.float32([4, 5]))
         graph = kiln.Graph()
         graph.output(graph.param("x", (2,)) * 2.0)

@@ -151,6 +151,8 @@ class Jit(support.ServerTest):
         y = kiln.jit(lambda x, n: x * n + found + np.zeros(1000)[:2])(x, 3)
         self.assertEqual((y.device, y.tolist()), ("CPU:1", [13, 26]))
         self.assertEqual(((x + 1)[1:].device, (x * np.float64(2)).tolist()), ("CPU:1", [2, 4]))
+        moved = kiln.array(x, device="CPU:0")
+        self.assertEqual((moved.device, moved.tolist(), kiln.array(x, device="CPU:1") is x), ("CPU:0", [1, 2], True))
         with self.assertRaisesRegex(InvalidArgument, "is on CPU:0, the program takes it on CPU:1"):
             x + kiln.array([1.0, 2.0])
 

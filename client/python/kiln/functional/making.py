@@ -9,6 +9,7 @@ from typing import Any, Optional
 
 import numpy as np
 
+from kiln.buffers import Buffer
 from kiln.dtypes import chosen, dtype as dtype_of
 from kiln.functional.array import Array
 from kiln.functional.current import current
@@ -21,11 +22,11 @@ from kiln.tensor import Tensor
 
 
 def array(value: Any, dtype: Any = None, *, client: Optional[Any] = None, device: Optional[str] = None) -> Any:
-    """An array on a device with numpy's dtype for `value`, or in another; a traced value is itself.
+    """An array on a device with numpy's dtype for `value`, or in another; a traced value or an array that is there is itself, a buffer is copied.
 
     Raises UnsupportedDType, FailedPrecondition without a client, ResourceExhausted where the device is full.
     """
-    if isinstance(value, (Tensor, Array)):
+    if isinstance(value, Tensor) or isinstance(value, Array) and device in (None, value.device) and client in (None, value.client):
         return value if dtype is None else value.astype(dtype)
     if isinstance(value, (list, tuple)) and any(isinstance(one, (Tensor, Array)) for one in value):
         return dispatched(stack)([array(one, dtype, client=client, device=device) for one in value])
@@ -33,6 +34,9 @@ def array(value: Any, dtype: Any = None, *, client: Optional[Any] = None, device
     if trace is not None:
         return trace.constant(value, dtype)
     client = current() if client is None else client
+    if isinstance(value, Buffer) and value._connection is client._connection and device in (None, value.device):
+        copied = made(client, value.copy())  # there, without coming here
+        return copied if dtype is None else copied.astype(dtype)
     return made(client, client.buffer(value, dtype, device=device))
 
 
