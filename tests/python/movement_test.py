@@ -136,7 +136,7 @@ class Movement(support.ServerTest):
             (kiln.ShapeError, "BAD_ARGUMENT", lambda: x.sum(2)),
             (kiln.ShapeError, "BAD_ARGUMENT", lambda: x.sum((0, -2))),
             (kiln.ShapeError, "BAD_ARGUMENT", lambda: x.transpose(0, 0)),
-            (kiln.ShapeError, "BAD_ARGUMENT", lambda: x[[0], [1]]),
+            (kiln.ShapeError, "SHAPE_MISMATCH", lambda: x[[0, 1], [0, 1, 2]]),
             (kiln.ShapeError, "SHAPE_MISMATCH", lambda: kiln.concatenate([x, x.T])),
             (kiln.DTypeError, "DTYPE_MISMATCH", lambda: x & x),
             (kiln.DTypeError, "DTYPE_MISMATCH", lambda: x // x),

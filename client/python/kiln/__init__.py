@@ -2,10 +2,12 @@
 
     import kiln
 
-    with kiln.connect("localhost:7437") as client:
-        ...
+    kiln.connect("localhost:7437")
+    x = kiln.array([1.0, 2.0])
+    print(kiln.jit(lambda x: kiln.exp(x).sum())(x))
 
-client.py begins the tour; docs/python.md shows it all.
+functional/array.py begins the tour of arrays and functions, client.py that of graphs, programs and
+buffers; docs/python_functions.md and docs/python.md show it all.
 """
 
 from kiln.buffers import Buffer
@@ -91,8 +93,10 @@ from kiln.elementwise import (
 )
 from kiln.functions import (
     absolute,
+    absolute as abs,
     ceil,
     cos,
+    detach,
     exp,
     exp2,
     floor,
@@ -106,6 +110,17 @@ from kiln.functions import (
     square,
     trunc,
 )
+from kiln.functional.array import Array
+from kiln.functional.current import current
+from kiln.functional.eager import dispatching as _dispatching
+from kiln.functional.grad import grad, value_and_grad
+from kiln.functional.jit import jit
+from kiln.functional.local import local
+from kiln.functional.making import arange, array, full, ones, ones_like, zeros, zeros_like
+from kiln.functional.names import offer as _offer
+from kiln.functional.state import State
+from kiln.functional.trees import flatten as tree_flatten, map_tree as tree_map, unflatten as tree_unflatten
+from kiln.functional.vmap import vmap
 from kiln.graph import Graph, message_of_nodes
 from kiln.hash import graph_hash
 from kiln.indexing import take, take_along_axis
@@ -134,5 +149,10 @@ from kiln.reduce import all, any, argmax, argmin, cumsum, dot, matmul, max, mean
 from kiln.sharding import Shards, all_reduce, copy, replicate, shard, spread
 from kiln.special import erf, tanh
 from kiln.tensor import Tensor
+
+# The builder's functions are arrays' functions, too.
+_functions = _dispatching(globals())
+globals().update(_functions)
+_offer(_functions)
 
 __version__ = "0.1.0"

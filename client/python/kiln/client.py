@@ -26,6 +26,7 @@ from kiln.transport.connection import Connection, Traffic
 from kiln.transport.credentials import TLS, Credentials
 from kiln.dtypes import dtype as dtype_of
 from kiln.errors import NotFound, Unavailable, WrongVersion
+from kiln.functional import current
 from kiln.handles import Single
 from kiln.made import Making
 from kiln.program import Program
@@ -84,12 +85,14 @@ def upload_array(value: Any, dtype: Any) -> np.ndarray:
     return array if kind is None else array.astype(kind.numpy, copy=False)
 
 
-def connect(target: str, *, token: Optional[str] = None, token_file: Optional[str] = None,
+def connect(target: Optional[str] = None, *, token: Optional[str] = None, token_file: Optional[str] = None,
             tls: Optional[TLS] = None, certificate: Optional[str] = None, key: Optional[str] = None,
             insecure: bool = False, device: str = "", connect_timeout: float = 10.0,
             timeout: Optional[float] = None, metadata: Sequence[Tuple[str, str]] = (), lease: int = LEASE,
             shared_memory: bool = True, stream: bool = True, **options: Any) -> "Client":
-    """Connects to a kilnd at "host:port".
+    """Connects to a kilnd at "host:port"; without an address, where KILN_ADDR says, or on this machine.
+
+    The client is then the current one, on which kiln.array and functions of numpy arrays work.
 
     token            says who asks: sent with every call, as a bearer token
     token_file       a file that has it, read again when it changes
@@ -112,13 +115,16 @@ def connect(target: str, *, token: Optional[str] = None, token_file: Optional[st
     protocol, Unauthenticated for a wrong token, NotFound for an unknown device.
     Of credentials that are not given, the environment is asked (kiln/transport/credentials.py).
     """
+    target = current.address() if target is None else target
     defaults = options_with(kernel_service_pb2.CompileOptions(), options)
     credentials = Credentials(target, token, token_file, tls, certificate, key, insecure, metadata)
     connection = Connection(target, credentials, timeout=timeout, device=device)
     server = blocking(open_client(connection, lease, connect_timeout, stream))
     if shared_memory:
         connection.shared_memory = offered(target, connection.call, connection.begin, server.features)
-    return Client(connection, server, defaults)
+    client = Client(connection, server, defaults)
+    current.announce(client)
+    return client
 
 
 def open_client(connection: Any, lease: int, timeout: float, stream: bool) -> Waits[device_service_pb2.ListDevicesResponse]:
@@ -148,6 +154,7 @@ class ClientLike(Single, Collectives, Making):
         self.features = frozenset(server.features)
         self.server_version: str = server.server_version
         self._makers = {}
+        self._kept: Dict[str, Any] = {}  # programs of kiln.functional's
 
     @property
     def target(self) -> str:
@@ -156,6 +163,10 @@ class ClientLike(Single, Collectives, Making):
     @property
     def device(self) -> str:
         return self._connection.device
+
+    @property
+    def closed(self) -> bool:
+        return self._connection.closed
 
     @property
     def traffic(self) -> Dict[str, Traffic]:
@@ -194,6 +205,7 @@ class Client(ClientLike):
     """Made by connect()."""
 
     _connection: Connection
+    _server: Optional[Any] = None  # what ends with this client (kiln.local)
 
     # -- programs
 
@@ -350,6 +362,8 @@ class Client(ClientLike):
     def close(self) -> None:
         """Gives back every buffer that is left, and closes the connection. Twice is once."""
         self._connection.close()
+        if self._server is not None:
+            self._server.stop()
 
     def __enter__(self) -> "Client":
         return self

@@ -178,7 +178,8 @@ def integer(value: Any, what: str) -> int:
     try:
         return operator.index(value)
     except TypeError:
-        raise DTypeError("%s is an integer, not %r" % (what, value)) from None
+        traced = "give it as a static argument, for which a function is traced anew" if hasattr(value, "graph") else ""
+        raise DTypeError("%s is an integer, not %r" % (what, value), remedy=traced) from None
 
 
 def position(value: Any, what: str) -> int:

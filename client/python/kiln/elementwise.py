@@ -1,12 +1,14 @@
 """Functions of element by element, by numpy's names and with its dtypes.
 
-An operand is a tensor, a Python number, a numpy array or a symbolic size; at least one is a tensor.
+An operand is a tensor, a Python number, a numpy array or a symbolic size; at least one is a tensor. A weak
+tensor is a Python number that comes with each call (kiln.functional): it takes the dtype that it meets.
 Shapes broadcast. Where Kiln's arithmetic is not numpy's: x // 0 is 0 and x % 0 is x
 (proto's ir: nothing traps), shifts by the width or more give 0 or -1.
 """
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any, List, Union
 
 import numpy as np
@@ -33,7 +35,9 @@ def lift(function: str, *operands: Any) -> "List[Any]":
     for operand in operands:
         if isinstance(operand, Value):
             if operand.graph is not graph:
-                raise GraphError("%s: the operands are of two different graphs" % function, code="BAD_ARGUMENT")
+                raise graph.stranger(function, operand)
+        elif hasattr(operand, "_in_graph"):  # an array on a device
+            operand = operand._in_graph(graph)
         elif isinstance(operand, (np.ndarray, np.generic, list, tuple)):
             operand = graph.constant(operand)
         elif isinstance(operand, Dim):
@@ -42,18 +46,28 @@ def lift(function: str, *operands: Any) -> "List[Any]":
     return result
 
 
+# A number like those that a weak tensor of this kind stands for.
+_LIKE = {"b": True, "i": 1, "f": 1.0}
+
+
+def weak_of(made: "Tensor", *operands: Any) -> "Tensor":
+    """What was computed of Python's numbers alone is weak, too."""
+    weak = all(isinstance(operand, (bool, int, float)) or getattr(operand, "weak", False) for operand in operands)
+    return made.graph.tensor(made.node, made.dtype, made.shape, weak=True) if weak else made
+
+
 def meet(function: str, *operands: Any) -> "List[Tensor]":
     """The operands as tensors of one dtype, by numpy's rules."""
     values: List[Any] = lift(function, *operands)
-    kind = None
-    for value in values:
-        if isinstance(value, Value):
-            kind = value.dtype if kind is None else promotion.promote(kind, value.dtype)
-    assert kind is not None
+    tensors = [value for value in values if isinstance(value, Value)]
+    strong = [value.dtype for value in tensors if not value.weak] or [value.dtype for value in tensors]
+    kind = functools.reduce(promotion.promote, strong)
     for value in values:
         if not isinstance(value, Value):
             kind = promotion.with_scalar(kind, value)
-    graph = next(value.graph for value in values if isinstance(value, Value))
+        elif value.weak:
+            kind = promotion.with_scalar(kind, _LIKE[value.dtype.kind])
+    graph = tensors[0].graph
     return [graph.scalar(value, kind) if isinstance(value, (bool, int, float)) else astype(value, kind)
             for value in values]  # fmt: skip
 
@@ -61,7 +75,7 @@ def meet(function: str, *operands: Any) -> "List[Tensor]":
 def _binary(op: str, name: str, kinds: str, a: Any, b: Any) -> "Tensor":
     x, y = meet(name, a, b)
     check(name, x, kinds)
-    return emit(op, (x, y), x.dtype, broadcast(name, x.shape, y.shape))
+    return weak_of(emit(op, (x, y), x.dtype, broadcast(name, x.shape, y.shape)), a, b)
 
 
 def _compare(op: str, name: str, a: Any, b: Any) -> "Tensor":
@@ -98,7 +112,7 @@ def divide(a: Operand, b: Operand) -> "Tensor":
     """a / b; of integers in float64."""
     x, y = meet("divide", a, b)
     kind = x.dtype if x.dtype.is_float else dtype_of("float64")
-    return _binary("FDIV", "divide", "f", astype(x, kind), astype(y, kind))
+    return weak_of(_binary("FDIV", "divide", "f", astype(x, kind), astype(y, kind)), a, b)
 
 
 def floor_divide(a: Operand, b: Operand) -> "Tensor":
@@ -126,7 +140,7 @@ def power(a: Operand, b: Operand) -> "Tensor":
 
 def negative(x: "Tensor") -> "Tensor":
     check("negative", x, "iuf")
-    return emit("NEG", (x,), x.dtype, x.shape)
+    return weak_of(emit("NEG", (x,), x.dtype, x.shape), x)
 
 
 def maximum(a: Operand, b: Operand) -> "Tensor":

@@ -108,3 +108,8 @@ def floor(x: "Tensor") -> "Tensor":
 def ceil(x: "Tensor") -> "Tensor":
     whole = trunc(x)
     return where(less(whole, x), whole + 1, whole) if x.dtype.is_float else whole
+
+
+def detach(x: "Tensor") -> "Tensor":
+    """x itself, through which no gradient flows."""
+    return emit("DETACH", (x,), x.dtype, x.shape)

@@ -23,7 +23,7 @@ from kiln.dtypes import BY_NUMBER, DType, chosen, dtype as dtype_of, int32, int6
 from kiln.elementwise import astype, bitcast
 from kiln.errors import DTypeError, GraphError, ShapeError
 from kiln.movement import broadcast_to, reshape, shrink
-from kiln.tensor import Tensor
+from kiln.tensor import Tensor, Weak
 from kiln.v1 import graph_pb2
 from kiln.value import Shape, Value, shape_of
 
@@ -61,6 +61,8 @@ def message_of_nodes(nodes: Iterable[Union[graph_pb2.UOp, Tuple]], dialect: Any 
 
 class Graph:
     """A graph under construction. One thread at a time."""
+
+    _tensor, _weak = Tensor, Weak
 
     def __init__(self) -> None:
         self._nodes: List[graph_pb2.UOp] = []
@@ -207,6 +209,10 @@ class Graph:
         value = broadcast_to(value, target.shape)
         return base, self.node("STORE", [target.node, value.node])
 
+    def stranger(self, function: str, tensor: Value) -> GraphError:
+        """What is raised for a tensor of another graph."""
+        return GraphError("%s: the operands are of two different graphs" % function, code="BAD_ARGUMENT")
+
     def _own(self, function: str, tensor: Any) -> None:
         if not isinstance(tensor, Value) or tensor.graph is not self:
             raise GraphError("%s: %r is no tensor of this graph" % (function, tensor), code="BAD_ARGUMENT")
@@ -227,9 +233,9 @@ class Graph:
             self._nodes.append(uop)
         return found
 
-    def tensor(self, node: int, dtype: Any, shape: Any) -> Tensor:
-        """A node as a Tensor: what it holds is the caller's word."""
-        return Tensor(self, node, dtype_of(dtype), shape if isinstance(shape, tuple) else shape_of(shape))
+    def tensor(self, node: int, dtype: Any, shape: Any, *, weak: bool = False) -> Tensor:
+        """A node as a Tensor: what it holds is the caller's word; `weak` where it stands for a Python number."""
+        return (self._weak if weak else self._tensor)(self, node, dtype_of(dtype), shape if isinstance(shape, tuple) else shape_of(shape))
 
     def shape_node(self, shape: Sequence[Size]) -> int:
         """A shape as a source of movement ops."""

@@ -19,23 +19,25 @@ from kiln.value import Value, axis_of, count, emit
 if TYPE_CHECKING:
     from kiln.tensor import Tensor
 
+# A place that is in no tensor.
+_OUTSIDE = -(1 << 62)
+
 
 def getitem(x: "Tensor", key: Any) -> "Tensor":
-    """numpy's basic indexing, and one tensor or array of places among it."""
-    keys = list(key) if isinstance(key, tuple) else [key]
-    places = [at for at, one in enumerate(keys) if _is_places(one)]
-    if len(places) > 1:
-        raise ShapeError("several tensors of places in one index", code="BAD_ARGUMENT",
-                         remedy="index one axis after the other, or compute places in the flattened tensor")  # fmt: skip
-    keys = _without_ellipsis(keys, x.ndim)
+    """numpy's basic indexing, and tensors or arrays of places among it, which broadcast against each other."""
+    keys = _without_ellipsis(list(key) if isinstance(key, tuple) else [key], x.ndim)
+    # Numbers go with places; where these are not side by side, their axes come first.
+    placed = [at for at, one in enumerate(keys) if one is not None and not isinstance(one, slice)]
+    apart = len(placed) > 1 and placed[-1] - placed[0] >= len(placed)
     shape: List[Size] = []
-    axis, taken = 0, None
+    axis = 0
+    taken: List[Tuple[int, Any]] = []
     for one in keys:
         if one is None:
             shape.append(1)
             continue
         if _is_places(one):
-            taken = (len(shape), one)
+            taken.append((len(shape), one))
         elif not isinstance(one, slice):
             x = _row(x, axis, one)
             x = reshape(x, x.shape[:axis] + x.shape[axis + 1 :])
@@ -45,7 +47,30 @@ def getitem(x: "Tensor", key: Any) -> "Tensor":
         shape.append(x.shape[axis])
         axis += 1
     x = reshape(x, tuple(shape))
-    return x if taken is None else take(x, taken[1], taken[0])
+    if not taken:
+        return x
+    at = taken[0][0]
+    if len(taken) > 1:
+        return _take_several(x, [one for _, one in taken], [one for one, _ in taken], apart)
+    result = take(x, taken[0][1], at)
+    rank = result.ndim - x.ndim + 1
+    return result.transpose([*range(at, at + rank), *range(at), *range(at + rank, result.ndim)]) if apart else result
+
+
+def _take_several(x: "Tensor", places: List[Any], axes: List[int], apart: bool) -> "Tensor":
+    """x's slices where each of several axes has the place that is named for it."""
+    at = 0 if apart else axes[0]
+    rest = [axis for axis in range(x.ndim) if axis not in axes]
+    x = x.transpose(rest[:at] + axes + rest[at:])
+    linear, inside = None, None
+    for axis, one in enumerate(places, at):
+        size = x.shape[axis]
+        ids = astype(_places(x, one, size), int64)
+        fits = (ids >= 0) & (ids < size)
+        linear = ids if linear is None else add(multiply(linear, size), ids)
+        inside = fits if inside is None else inside & fits
+    merged = reshape(x, x.shape[:at] + (count(x.shape[at : at + len(axes)]),) + x.shape[at + len(axes) :])
+    return take(merged, where(inside, linear, _OUTSIDE), at)  # type: ignore[arg-type]
 
 
 def _is_places(key: Any) -> bool:
@@ -116,7 +141,8 @@ def _places(x: "Tensor", places: Any, size: Size) -> "Tensor":
     if not isinstance(ids, Value):
         ids = x.graph.scalar(ids, int64)
     if not ids.dtype.is_integer:
-        raise DTypeError("a place is an integer, not %s" % ids.dtype.name)
+        raise DTypeError("a place is an integer, not %s" % ids.dtype.name,
+                         remedy="the shape of x[mask] is known only when it is read: use kiln.where" if ids.dtype.kind == "b" else "")  # fmt: skip
     if ids.dtype.kind == "u":
         return ids
     extent = x.graph.dim(size) if isinstance(size, Dim) else size
@@ -148,7 +174,7 @@ def take_along_axis(x: "Tensor", places: Any, axis: int) -> "Tensor":
         raise ShapeError("take_along_axis: %s has a symbolic size" % (x.shape,))
     # Where an id is outside its row, so is the place in the flattened tensor.
     inside = (ids >= 0) & (ids < x.shape[at])
-    linear = where(inside, multiply(ids, count(x.shape[at + 1 :])), -(1 << 62))
+    linear = where(inside, multiply(ids, count(x.shape[at + 1 :])), _OUTSIDE)
     for other in range(x.ndim):
         if other != at:
             along = tuple(x.shape[other] if axis == other else 1 for axis in range(x.ndim))

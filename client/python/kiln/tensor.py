@@ -13,6 +13,8 @@ from typing import Any, Iterator
 from kiln import elementwise, functions, indexing, movement, reduce
 from kiln.value import Value
 
+_STATIC = "give a jitted function what Python is to decide by as a static argument"
+
 
 class Tensor(Value):
     """`dtype`, `shape`, `ndim`, `size`; `graph` and `node`, its index there."""
@@ -36,7 +38,12 @@ class Tensor(Value):
         return self
 
     def __bool__(self) -> bool:
-        raise TypeError("a tensor has no value before its program has run; use kiln.where")
+        raise TypeError("a tensor has no value before its program has run; use kiln.where, or %s" % _STATIC)
+
+    def _no_number(self) -> Any:
+        raise TypeError("a tensor is no number before its program has run; astype converts it, or %s" % _STATIC)
+
+    __int__ = __float__ = __index__ = _no_number
 
     def __contains__(self, value: Any) -> bool:
         raise TypeError("a tensor has no value before its program has run; use kiln.any(x == value)")
@@ -210,3 +217,10 @@ class Tensor(Value):
     dot = reduce.dot
     matmul = reduce.matmul
     take = indexing.take
+
+
+class Weak(Tensor):
+    """A Python number that comes with each call, or is computed of such."""
+
+    __slots__ = ()
+    weak = True

@@ -23,6 +23,7 @@ class Value:
     """A handle of a node: `graph`, `node` (its index there), `dtype`, `shape`."""
 
     __slots__ = ("graph", "node", "dtype", "shape")
+    weak = False  # whether it stands for a Python number, whose dtype yields to others'
 
     def __init__(self, graph: "Graph", node: int, dtype: DType, shape: Shape):
         self.graph, self.node, self.dtype, self.shape = graph, node, dtype, shape

@@ -1,0 +1,120 @@
+"""The package's functions on arrays: each call a program, which is traced and compiled once for its kind.
+
+dispatched(kiln.elementwise.add) adds tensors within a graph, and arrays at once. A chain of
+them is commands of one stream, and waits for nothing until something is read.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, Callable, Dict, Iterable, List, Optional, Tuple
+
+import numpy as np
+
+from kiln.dtypes import dtype as dtype_of
+from kiln.functional import leaves as leaf_kinds
+from kiln.functional.held import Held
+from kiln.functional.kept import of_client
+from kiln.functional.traced import trace
+from kiln.functional.trees import flatten, unflatten
+from kiln.value import Value
+
+# Functions whose numbers come with the call: one program for all of them.
+_NUMERIC = {"add", "subtract", "multiply", "divide", "maximum", "minimum", "less", "greater", "less_equal",
+            "greater_equal", "equal", "not_equal", "where", "clip"}  # fmt: skip
+_NUMERIC |= {"__%s%s__" % (r, name) for name in ("add", "sub", "mul", "truediv") for r in ("", "r")}
+_NUMERIC |= {"__%s__" % name for name in ("lt", "gt", "le", "ge", "eq", "ne")}
+
+# Kinds of operations that one client keeps.
+MOST = 4096
+
+
+def dispatched(raw: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of tensors as one of arrays, too; tensors and arrays may meet where a function is traced."""
+
+    @functools.wraps(raw)
+    def function(*args: Any, **named: Any) -> Any:
+        graph, held = _look(args, None, False)
+        if named:
+            graph, held = _look(named.values(), graph, held)
+        if graph is None:
+            if not held and args and type(args[0]) is list and args[0] and raw.__name__ not in ("stack", "concatenate"):
+                args, held = (np.asarray(args[0]), *args[1:]), True
+            return at_once(raw, args, named) if held else raw(*args, **named)
+        if held:
+            args, named = _lifted(graph, args), dict(zip(named, _lifted(graph, named.values())))
+        return raw(*args, **named)
+
+    return function
+
+
+def _look(values: Iterable[Any], graph: Optional[Any], held: bool) -> Tuple[Optional[Any], bool]:
+    """The graph of a tensor among values, or in a list of them; and whether there is an array, here or on a device."""
+    for value in values:
+        if isinstance(value, Value):
+            graph = value.graph
+        elif isinstance(value, (Held, np.ndarray, np.generic)):
+            held = True
+        elif type(value) is list or type(value) is tuple:
+            graph, held = _look(value, graph, held)
+    return graph, held
+
+
+def _lifted(graph: Any, values: Iterable[Any]) -> Tuple[Any, ...]:
+    return tuple(value._in_graph(graph) if isinstance(value, Held)
+                 else type(value)(_lifted(graph, value)) if type(value) in (list, tuple) else value for value in values)  # fmt: skip
+
+
+def _frozen(value: Any) -> Any:
+    """What is the same to a function and only that, with a hash."""
+    if isinstance(value, slice):
+        return (slice, value.start, value.stop, value.step)
+    return (type(value), value)
+
+
+def at_once(raw: Callable[..., Any], args: Tuple[Any, ...], named: Dict[str, Any]) -> Any:
+    """Runs raw(*args, **named) on arrays. Raises what it raises, and what a call of a program does."""
+    leaves, tree = flatten((args, named))
+    numeric = raw.__name__ in _NUMERIC
+    arrays = [leaf for leaf in leaves if isinstance(leaf, (Held, np.ndarray, np.generic))]
+    # Whether an integer's value matters to what the function makes of it: a uint8 holds no 300.
+    wide = numeric and all(dtype_of(array.dtype).name in ("int64", "float32", "float64") for array in arrays)
+    specs: List[Any] = []
+    moving: List[int] = []
+    for at, leaf in enumerate(leaves):
+        kind = type(leaf)
+        if isinstance(leaf, Held) or isinstance(leaf, np.ndarray) or numeric and (
+                isinstance(leaf, np.generic) or kind is float or kind is int and wide and abs(leaf) < 1 << 63):  # fmt: skip
+            moving.append(at)
+            specs.append(leaf_kinds.spec_of(leaf))
+        else:
+            if isinstance(leaf, np.generic):
+                leaf = leaves[at] = leaf.item()
+            specs.append(_frozen(leaf))
+    given = [leaves[at] for at in moving]
+    client, device = leaf_kinds.place_of(given, None)
+    kinds = [specs[at] for at in moving]
+    cache, key = of_client(client, "operations", MOST), (raw, tree, tuple(specs), device)
+    traced = cache.get(key)
+    if traced is None:
+
+        def call(values: List[Any]) -> Any:
+            every = list(leaves)
+            for at, value in zip(moving, values):
+                every[at] = value
+            args, named = unflatten(tree, every)
+            return raw(*args, **named)
+
+        traced = cache.put(key, trace(raw.__name__, client, device, kinds, call, given))
+    return traced.run(given, kinds)
+
+
+# What of the package works on arrays.
+_MODULES = ("elementwise", "functions", "indexing", "movement", "nn", "reduce", "special")
+
+
+def dispatching(names: Dict[str, Any]) -> Dict[str, Any]:
+    """Of a namespace's functions, those of the builder's, for arrays too."""
+    modules = {"kiln." + name for name in _MODULES}
+    return {name: dispatched(one) for name, one in names.items()
+            if isinstance(one, type(dispatched)) and one.__module__ in modules}  # fmt: skip

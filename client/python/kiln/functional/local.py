@@ -1,0 +1,101 @@
+"""kiln.local: a server of one's own, on this machine, for as long as its client is open.
+
+    with kiln.local() as client:
+        print(kiln.array([1, 2, 3]).sum())
+
+It serves on a free port of loopback, and whoever else is on this machine may reach it. It ends
+with the client, or with this process; where that is killed, the server stays.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import re
+import shutil
+import subprocess
+import threading
+from collections import deque
+from typing import Any, Callable, Deque, Optional
+
+from kiln.errors import NoServer
+
+_SERVING = re.compile(r"event=serving .*\bport=(\d+)")
+
+
+def binary() -> str:
+    """The path of kilnd: KILN_KILND's, or that on PATH. NoServer if there is none."""
+    named = os.environ.get("KILN_KILND")
+    found = shutil.which(named or "kilnd")
+    if found is None:
+        where = "KILN_KILND is %s, which is no program" % named if named else "there is no kilnd on PATH"
+        raise NoServer("kiln.local starts a kilnd, and %s" % where,
+                       remedy="KILN_KILND=/path/to/kilnd, or kiln.connect() to a server that runs")  # fmt: skip
+    return found
+
+
+class Server:
+    """A kilnd that this process has started: `address`."""
+
+    def __init__(self, *flags: str):
+        path = binary()
+        self._process = subprocess.Popen([path, "--listen=127.0.0.1:0", *flags], stderr=subprocess.PIPE,
+                                         stdin=subprocess.DEVNULL, text=True)  # fmt: skip
+        self._owner = os.getpid()
+        self._at_exit: Callable[[], None] = self.stop
+        self._said: Deque[str] = deque(maxlen=20)
+        port = self._port()
+        if port is None:
+            self.stop()
+            self._process.stderr.close()  # type: ignore[union-attr]
+            raise NoServer("%s did not serve: %s" % (path, " ".join("".join(self._said).split()) or "it said nothing"))
+        self.address = "127.0.0.1:%d" % port
+        # What it logs must not fill the pipe.
+        self._reader = threading.Thread(target=self._read_on, name="kiln-local", daemon=True)
+        self._reader.start()
+
+    def _port(self) -> Optional[int]:
+        assert self._process.stderr is not None
+        for line in self._process.stderr:
+            self._said.append(line)
+            found = _SERVING.search(line)
+            if found:
+                return int(found.group(1))
+        return None
+
+    def _read_on(self) -> None:
+        assert self._process.stderr is not None
+        with self._process.stderr:
+            for line in self._process.stderr:
+                self._said.append(line)
+
+    def ends_with(self, client: Any) -> None:
+        """Its client's close() ends it, and so does this process."""
+        client._server = self
+        self._at_exit = client.close
+        atexit.register(client.close)
+
+    def stop(self) -> None:
+        """Ends it, after what it runs. Twice is once; a forked child ends nothing."""
+        atexit.unregister(self._at_exit)
+        if self._owner == os.getpid() and self._process.poll() is None:
+            self._process.terminate()
+            self._process.wait()
+
+
+def local(*flags: str, **options: Any) -> Any:
+    """Starts a kilnd with these flags ("--cpu_devices=2") and connects to it; `options` are connect()'s.
+
+    The binary is KILN_KILND's, or on PATH. The end of the client, or of a `with`, ends it. Raises
+    NoServer where there is no binary, or it does not serve, and what connect() does.
+    """
+    from kiln.client import connect  # which imports this package
+
+    server = Server(*flags)
+    try:
+        client = connect(server.address, **options)
+    except BaseException:
+        server.stop()
+        raise
+    server.ends_with(client)
+    return client

@@ -1,0 +1,34 @@
+"""numpy's functions by name: which of the package's stands for one of them."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any, Dict, Optional
+
+_OURS: Dict[str, Any] = {}
+# What a ufunc is called here, if not by its own name.
+_UFUNCS = {"true_divide": "divide"}
+
+
+def offer(functions: Dict[str, Any]) -> None:
+    """Functions which numpy's of the same names then are, for arrays and traced values."""
+    _OURS.update(functions)
+
+
+def for_ufunc(ufunc: Any, method: str, named: Any) -> Optional[Any]:
+    """Ours for a plain call of a ufunc; None if there is none."""
+    return _OURS.get(_UFUNCS.get(ufunc.__name__, ufunc.__name__)) if method == "__call__" and not named else None
+
+
+def for_function(function: Any, args: Any, kwargs: Any) -> Optional[Any]:
+    """Ours of the same name, if it takes these arguments: numpy's may have more parameters."""
+    name = function.__name__
+    if name in ("shape", "ndim", "size") and len(args) == 1 and not kwargs:
+        return lambda x: getattr(x, name)
+    ours = _OURS.get(name) if function.__module__ == "numpy" else None
+    if ours is not None:
+        try:
+            inspect.signature(ours).bind(*args, **kwargs)
+        except TypeError:
+            return None
+    return ours
