@@ -5,6 +5,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import tempfile
 import unittest
 import unittest.mock
 
@@ -23,11 +24,14 @@ class Local(unittest.TestCase):
     def test_it_ends_with_its_client(self):
         with kiln.local("--cpu_devices=2") as client:
             process = client._server._process
-            self.assertTrue(client.target.startswith("127.0.0.1:"))
+            socket = pathlib.Path(client.target[len("unix:") :])
+            self.assertEqual(socket.parent.stat().st_mode & 0o777, 0o700)  # nobody else reaches it
+            self.assertTrue(socket.is_socket())
             self.assertEqual(len(client.devices()), 2)
             self.assertEqual(kiln.array([1, 2]).sum().item(), 3)
             self.assertIsNone(process.poll())
         self.assertEqual(process.poll(), 0)
+        self.assertFalse(socket.parent.exists())
         client.close()
         with self.assertRaises(FailedPrecondition):
             kiln.current()
@@ -49,6 +53,15 @@ class Local(unittest.TestCase):
     def test_a_server_that_does_not_serve(self):
         with self.assertRaisesRegex(NoServer, "did not serve: .*no_such_flag"):
             kiln.local("--no_such_flag=1")
+
+    def test_a_temporary_folder_with_a_long_name(self):
+        with tempfile.TemporaryDirectory() as folder:
+            deep = pathlib.Path(folder, "d" * 100)
+            deep.mkdir()
+            with unittest.mock.patch.object(tempfile, "tempdir", str(deep)), kiln.local() as client:
+                self.assertEqual(kiln.array(3).item(), 3)
+                self.assertLess(len(client.target), 108)
+            self.assertEqual(list(deep.iterdir()), [])
 
     def test_connect_asks_the_environment(self):
         with support.running() as server, unittest.mock.patch.dict(os.environ, {"KILN_ADDR": server.address}):

@@ -3,24 +3,35 @@
     with kiln.local() as client:
         print(kiln.array([1, 2, 3]).sum())
 
-It serves on a free port of loopback, and whoever else is on this machine may reach it. It ends
-with the client, or with this process; where that is killed, the server stays.
+It serves on a socket in a folder of this user's own, so that nobody else on the machine reaches it.
+It ends with the client, or with this process; where that is killed, the server stays.
 """
 
 from __future__ import annotations
 
 import atexit
 import os
-import re
 import shutil
 import subprocess
+import tempfile
 import threading
 from collections import deque
 from typing import Any, Callable, Deque, Optional
 
 from kiln.errors import NoServer
 
-_SERVING = re.compile(r"event=serving .*\bport=(\d+)")
+_SERVING = " event=serving "
+# What a socket's path may have, less its name.
+_LONGEST = 90
+
+
+def _folder() -> str:
+    """A new folder that only this user may enter."""
+    folder = tempfile.mkdtemp(prefix="kiln-")
+    if len(folder) <= _LONGEST:
+        return folder
+    os.rmdir(folder)
+    return tempfile.mkdtemp(prefix="kiln-", dir="/tmp")
 
 
 def binary() -> str:
@@ -39,29 +50,33 @@ class Server:
 
     def __init__(self, *flags: str):
         path = binary()
-        self._process = subprocess.Popen([path, "--listen=127.0.0.1:0", *flags], stderr=subprocess.PIPE,
-                                         stdin=subprocess.DEVNULL, text=True)  # fmt: skip
+        self._folder = _folder()
+        self.address = "unix:%s/kilnd.sock" % self._folder
+        try:
+            self._process = subprocess.Popen([path, "--listen=%s" % self.address, *flags], stderr=subprocess.PIPE,
+                                             stdin=subprocess.DEVNULL, text=True)  # fmt: skip
+        except OSError:
+            os.rmdir(self._folder)
+            raise
         self._owner = os.getpid()
         self._at_exit: Callable[[], None] = self.stop
         self._said: Deque[str] = deque(maxlen=20)
-        port = self._port()
-        if port is None:
+        if not self._serves():
             self.stop()
             self._process.stderr.close()  # type: ignore[union-attr]
             raise NoServer("%s did not serve: %s" % (path, " ".join("".join(self._said).split()) or "it said nothing"))
-        self.address = "127.0.0.1:%d" % port
         # What it logs must not fill the pipe.
         self._reader = threading.Thread(target=self._read_on, name="kiln-local", daemon=True)
         self._reader.start()
 
-    def _port(self) -> Optional[int]:
+    def _serves(self) -> bool:
+        """Waits until it does, or has ended."""
         assert self._process.stderr is not None
         for line in self._process.stderr:
             self._said.append(line)
-            found = _SERVING.search(line)
-            if found:
-                return int(found.group(1))
-        return None
+            if _SERVING in line:
+                return True
+        return False
 
     def _read_on(self) -> None:
         assert self._process.stderr is not None
@@ -81,6 +96,8 @@ class Server:
         if self._owner == os.getpid() and self._process.poll() is None:
             self._process.terminate()
             self._process.wait()
+        if self._owner == os.getpid():
+            shutil.rmtree(self._folder, ignore_errors=True)
 
 
 def local(*flags: str, **options: Any) -> Any:
