@@ -1,12 +1,7 @@
 #include "compiler/batch/batching.h"
 
 #include "absl/strings/str_cat.h"
-#include "base/error.h"
-#include "base/graph/devices.h"
 #include "compiler/batch/row_wise.h"
-#include "compiler/ir/polynomial.h"
-#include "compiler/pass/pipeline.h"
-#include "compiler/structure/entry.h"
 
 namespace kiln::compiler {
 namespace {
@@ -37,24 +32,30 @@ Batching Summary(const Function& function, const UOp* variable, const RowWise& p
   return batching;
 }
 
+std::string PartText(const Batching::Part& part) {
+  return part.varying ? absl::StrCat("varies, ", part.rows, " rows\n") : "shared\n";
+}
+
 }  // namespace
 
-absl::StatusOr<std::vector<Batching>> BatchingOf(const v1::Graph& graph, const Options& options,
-                                                 CompileObserver* observer) {
+std::vector<Batching> BatchingOf(Graph& graph, const Function& function, UOp* calls) {
   std::vector<Batching> all;
-  if (NamesSeveralDevices(graph)) return all;
-  Graph nodes;
-  Lowering lowering(nodes, options, observer);
-  lowering.wire = &graph;
-  KILN_ASSIGN_OR_RETURN(UOp * root, RunStage(lowering, Stage::kImport, nullptr));
-  if (LevelOf(root) != EntryLevel::kTensor) return all;
-  KILN_ASSIGN_OR_RETURN(root, RunStage(lowering, Stage::kCallify, root));
-  const Function& function = lowering.function;
-  if (function.variables.empty()) return all;
-  KILN_ASSIGN_OR_RETURN(root, RunStage(lowering, Stage::kRangeify, root));
   for (UOp* variable : function.variables)
-    all.push_back(Summary(function, variable, ProveRowWise(nodes, function, root, variable)));
+    all.push_back(Summary(function, variable, ProveRowWise(graph, function, calls, variable)));
   return all;
+}
+
+std::string BatchingText(absl::Span<const Batching> all) {
+  std::string text;
+  for (const Batching& batching : all) {
+    absl::StrAppend(&text, batching.name, ": row-wise: ", batching.row_wise() ? "yes" : "no, ", batching.obstacle,
+                    "\n");
+    for (const Batching::Parameter& parameter : batching.parameters)
+      absl::StrAppend(&text, "  parameter ", parameter.name, ": ", PartText(parameter));
+    for (size_t i = 0; i < batching.results.size(); ++i)
+      absl::StrAppend(&text, "  result ", i, ": ", PartText(batching.results[i]));
+  }
+  return text;
 }
 
 }  // namespace kiln::compiler

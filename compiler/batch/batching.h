@@ -1,5 +1,5 @@
-// Which variables of a program as a client sends it are batch sizes: for each, whether the program works row
-// by row in it (row_wise.h), or what forbids that.
+// Which variables of a program are batch sizes: for each, whether the program works row by row in it
+// (row_wise.h), or what forbids that. In words and slots, for those who know no node.
 #ifndef KILN_COMPILER_BATCH_BATCHING_H_
 #define KILN_COMPILER_BATCH_BATCHING_H_
 
@@ -7,36 +7,36 @@
 #include <string>
 #include <vector>
 
-#include "absl/status/statusor.h"
-#include "compiler/options/observer.h"
-#include "compiler/options/options.h"
-#include "kiln/v1/graph.pb.h"
+#include "absl/types/span.h"
+#include "compiler/ir/graph.h"
+#include "compiler/schedule/callify.h"
 
 namespace kiln::compiler {
 
+// Of one variable.
 struct Batching {
   struct Part {
     bool varying = false;
-    std::string rows;  // the leading size of one that varies: "batch", "4*batch"
+    std::string rows;  // the leading size of one that varies: "batch", "batch*4"
   };
-  uint32_t slot = 0;     // of the variable
-  std::string name;      // its name, or "slot 3"
-  std::string obstacle;  // empty: row-wise
-  bool row_wise() const { return obstacle.empty(); }
-  // Of a row-wise one.
   struct Parameter : Part {
     uint32_t slot = 0;
     std::string name;
   };
+  uint32_t slot = 0;
+  std::string name;                   // "slot 3" for one without a name
+  std::string obstacle;               // empty: row-wise, and only then is what follows filled
   std::vector<Parameter> parameters;  // in ascending order of slot
   std::vector<Part> results;          // in order
+
+  bool row_wise() const { return obstacle.empty(); }
 };
 
-// One for each variable of `graph`, in ascending order of slot; none of a kernel or a program written by
-// hand, and none of a graph that names several devices. The errors of a compile up to "rangeify", which it
-// runs with the limits of `options`; what other options say does not matter. It takes part of a compile's time.
-absl::StatusOr<std::vector<Batching>> BatchingOf(const v1::Graph& graph, const Options& options,
-                                                 CompileObserver* observer = nullptr);
+// One for each variable of `function`, in ascending order of slot. `calls` is what "rangeify" made of it.
+std::vector<Batching> BatchingOf(Graph& graph, const Function& function, UOp* calls);
+
+// For people: a line for each variable, and one for each parameter and result of those that are row-wise.
+std::string BatchingText(absl::Span<const Batching> all);
 
 }  // namespace kiln::compiler
 

@@ -135,7 +135,6 @@ class RowWalk {
     const UOp* buffer = load->src(0)->src(0);
     UOp* index = load->src(0)->src(1);
     UOp* gate = load->src().size() > 2 ? load->src(2) : nullptr;
-    if (buffer->arg_as<BufferArg>().slot == 0) return RowFault{Forbids::kUpdates, load};
     if (DependsOn(buffer->shape()[0], variable_)) {
       const std::optional<Polynomial> stride = PerRow(graph_, PolynomialOf(graph_, buffer->shape()[0]), variable_);
       if (!stride.has_value()) return RowFault{Forbids::kShape, buffer};
@@ -194,8 +193,7 @@ absl::string_view Words(Forbids why) {
     case Forbids::kCondition: return "whether a call has a meaning depends on the batch size";
     case Forbids::kShape:
       return "a shape whose first size is not a multiple of the batch size, or another depends on it";
-    case Forbids::kSize: return "how far a loop goes depends on the batch size";
-    case Forbids::kOrder: return "does not store its elements once each, row after row";
+    case Forbids::kOrder: return "not every element is stored once, row after row";
     case Forbids::kReducesRows: return "a reduction runs over rows";
     case Forbids::kMadeOfRows: return "what has no rows is made of rows";
     case Forbids::kRowNumber: return "a value depends on the row's number";
@@ -224,18 +222,22 @@ std::optional<Polynomial> PerRow(Graph& graph, const Polynomial& size, UOp* vari
 std::optional<RowFault> FaultOfKernel(Graph& graph, UOp* kernel, UOp* variable, std::vector<RowEquation>* used) {
   const std::optional<Nest> nest = NestOf(kernel);
   if (!nest.has_value()) return RowFault{Forbids::kUnknown, kernel};
-  const Dim& elements = nest->store->src(0)->src(0)->shape()[0];
-  if (!DependsOn(elements, variable)) return FaultOfShared(kernel, variable);
-  if (!PerRow(graph, PolynomialOf(graph, elements), variable).has_value())
+  const UOp* stored = nest->store->src(0)->src(0);
+  for (const UOp* uop : Toposort(nest->store->src(1))) {
+    if (uop == stored) return RowFault{Forbids::kUpdates, nest->store};
+  }
+  const Dim& elements = stored->shape()[0];
+  const bool shared = variable == nullptr || !DependsOn(elements, variable);
+  if (shared && variable != nullptr) return FaultOfShared(kernel, variable);
+  if (!shared && !PerRow(graph, PolynomialOf(graph, elements), variable).has_value())
     return RowFault{Forbids::kShape, nest->store};
-  if (nest->loops.empty() || !StoresInOrder(graph, *nest)) return RowFault{Forbids::kOrder, nest->store};
+  if (!StoresInOrder(graph, *nest)) return RowFault{Forbids::kOrder, nest->store};
+  if (shared) return std::nullopt;
+  if (nest->loops.empty()) return RowFault{Forbids::kOrder, nest->store};
 
   UOp* whole = nest->loops[0];
   const std::optional<Polynomial> each = PerRow(graph, PolynomialOf(graph, whole->src(0)), variable);
   if (!each.has_value()) return RowFault{Forbids::kOrder, whole};
-  for (UOp* loop : nest->loops.subspan(1)) {
-    if (DependsOn(loop, variable)) return RowFault{Forbids::kSize, loop};
-  }
   UOp* value = nest->store->src(1);
   UOp* row = whole;
   if (each->constant() != 1) {

@@ -1,5 +1,4 @@
-// The part of the proof (row_wise.h) that is about one kernel. Tested by row_wise_test, which
-// has a kernel for each answer.
+// The part of the proof (row_wise.h) that is about one kernel.
 #ifndef KILN_COMPILER_BATCH_KERNEL_ROWS_H_
 #define KILN_COMPILER_BATCH_KERNEL_ROWS_H_
 
@@ -20,7 +19,6 @@ enum class Forbids : uint8_t {
   kDevices,
   kCondition,
   kShape,
-  kSize,
   kOrder,
   kReducesRows,
   kMadeOfRows,
@@ -57,7 +55,8 @@ inline bool DependsOn(const Dim& size, const UOp* leaf) { return !size.IsConst()
 std::optional<Polynomial> PerRow(Graph& graph, const Polynomial& size, UOp* variable);
 
 // The first thing in `kernel`, one of MakeCall's (schedule/kernel_graph.h), that is not row-wise in
-// `variable`, a PARAM of the kernel's own. Nothing: what the header of row_wise.h asks of a kernel holds.
+// `variable`, a PARAM of the kernel's own; null where the kernel does not have it. Nothing: what the header of
+// row_wise.h asks of a kernel holds.
 std::optional<RowFault> FaultOfKernel(Graph& graph, UOp* kernel, UOp* variable, std::vector<RowEquation>* used);
 
 }  // namespace kiln::compiler

@@ -94,12 +94,13 @@ class Proof {
         return Deny(*fault, call, where(call));
       UOp* kernel = call->src(0);
       const auto arguments = call->src().subspan(1);
+      UOp* variable = nullptr;
       if (const auto at = std::find(arguments.begin(), arguments.end(), variable_); at != arguments.end()) {
-        UOp* variable = VariableOf(kernel, static_cast<uint32_t>(at - arguments.begin()));
+        variable = VariableOf(kernel, static_cast<uint32_t>(at - arguments.begin()));
         if (variable == nullptr) return Deny(Forbids::kUnknown, call, where(call));
-        if (const std::optional<RowFault> fault = FaultOfKernel(graph_, kernel, variable, used_); fault.has_value())
-          return Deny(fault->why, fault->node, where(fault->node));
       }
+      if (const std::optional<RowFault> fault = FaultOfKernel(graph_, kernel, variable, used_); fault.has_value())
+        return Deny(fault->why, fault->node, where(fault->node));
       readable.insert(arguments[0]);
     }
     for (size_t i = 0; i < function_.results.size(); ++i) {

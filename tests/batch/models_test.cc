@@ -6,7 +6,7 @@
 
 #include "absl/strings/match.h"
 #include "client/cpp/ops.h"
-#include "compiler/batch/batching.h"
+#include "tests/batch/scheduled.h"
 
 namespace kiln::testing {
 namespace {
@@ -38,14 +38,7 @@ compiler::Batching BatchingOf(const Model& model) {
   const auto graph = maker.graph.Build();
   EXPECT_TRUE(graph.ok()) << model.name << ": " << graph.status();
   if (!graph.ok()) return {};
-  const auto all = compiler::BatchingOf(*graph, compiler::Options());
-  EXPECT_TRUE(all.ok()) << model.name << ": " << all.status();
-  if (!all.ok()) return {};
-  for (const compiler::Batching& batching : *all) {
-    if (batching.name == "batch") return batching;
-  }
-  ADD_FAILURE() << model.name << ": no variable";
-  return {};
+  return Scheduled(*graph).BatchingOf(20);
 }
 
 Tensor Arange(Maker& m, int64_t count, v1::DType dtype = v1::INT32) { return m.graph.Arange(count, dtype); }
@@ -279,9 +272,7 @@ TEST(BatchedModels, TheSummaryNamesWhatVaries) {
 TEST(BatchedModels, NoVariableNoAnswer) {
   client::Graph graph;
   graph.Output(graph.Param(0, v1::FLOAT32, {4}) * 2.0);
-  const auto all = compiler::BatchingOf(*graph.Build(), compiler::Options());
-  ASSERT_TRUE(all.ok()) << all.status();
-  EXPECT_TRUE(all->empty());
+  EXPECT_TRUE(Scheduled(*graph.Build()).lowering.batching.empty());
 }
 
 }  // namespace

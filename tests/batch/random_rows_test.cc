@@ -8,8 +8,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/graph/graph_text.h"
-#include "compiler/batch/batching.h"
 #include "tests/batch/row_maker.h"
+#include "tests/batch/scheduled.h"
 #include "tests/support/arguments.h"
 #include "tests/support/engines/interp_engine.h"
 
@@ -25,16 +25,7 @@ uint64_t FromEnvironment(const char* name, uint64_t otherwise) {
   return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
 }
 
-compiler::Batching BatchingOf(const v1::Graph& graph) {
-  const auto all = compiler::BatchingOf(graph, compiler::Options());
-  EXPECT_TRUE(all.ok()) << all.status() << "\n" << PrintGraph(graph);
-  if (!all.ok()) return {};
-  for (const compiler::Batching& batching : *all) {
-    if (batching.slot == kBatch) return batching;
-  }
-  ADD_FAILURE() << "no variable";
-  return {};
-}
+compiler::Batching BatchingOf(const v1::Graph& graph) { return Scheduled(graph).BatchingOf(kBatch); }
 
 // Arguments of both callers, of one after the other, and of each alone.
 struct Calls {
