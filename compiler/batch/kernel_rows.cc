@@ -224,7 +224,7 @@ std::optional<RowFault> FaultOfKernel(Graph& graph, UOp* kernel, UOp* variable, 
   if (!nest.has_value()) return RowFault{Forbids::kUnknown, kernel};
   const UOp* stored = nest->store->src(0)->src(0);
   for (const UOp* uop : Toposort(nest->store->src(1))) {
-    if (uop == stored) return RowFault{Forbids::kUpdates, nest->store};
+    if (IsBuffer(uop) && uop->arg_as<BufferArg>().slot == 0) return RowFault{Forbids::kUpdates, nest->store};
   }
   const Dim& elements = stored->shape()[0];
   const bool shared = variable == nullptr || !DependsOn(elements, variable);
