@@ -36,7 +36,7 @@ UOp* Closed(compiler::Graph& graph, UOp* root, UOp* row) {
 
 TEST(RowEquations, Z3RefutesNone) {
   int asked = 0, beyond = 0;
-  for (uint64_t seed = 0; seed < 150; ++seed) {
+  for (uint64_t seed = 0; seed < 80; ++seed) {
     const v1::Graph made = MakeRowGraph(seed, 0, false);
     Scheduled program(made);
     compiler::Graph& graph = program.graph;
@@ -51,7 +51,7 @@ TEST(RowEquations, Z3RefutesNone) {
       ++(verdict.kind == compiler::testing::Verdict::kNotAsked ? beyond : asked);
     }
   }
-  EXPECT_GE(asked, 100);
+  EXPECT_GE(asked, 50);
   EXPECT_LE(beyond, asked) << "what Z3 cannot be asked is the exception";
 }
 
