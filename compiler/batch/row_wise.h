@@ -20,11 +20,14 @@
 //     that buffer's own stride s, with 0 <= rest < s by intervals (facts of the access's own gate
 //     counted in) and no b in rest: it reads row b and no other. V occurs nowhere: not in values, gates,
 //     indices, or how far a loop or a REDUCE goes.
-//  4. A kernel that stores a shared buffer reads shared buffers alone, and V does not occur in it.
+//  4. A kernel that stores a shared buffer stores each element once, too, reads shared buffers alone, and V does not
+//     occur in it.
 // By induction over nodes, sources first, each value that a varying kernel computes in row b is a function
 // of row b of the buffers that it reads, and of shared ones; by induction over the list of kernels the
 // same holds of every buffer in terms of parameters, and by 2 of every element of the results. Equal
 // indices are equal polynomials (ir/polynomial.h), of true values, with no wrapping.
+//
+// It is said of these kernels: where docs/ir.md reads a sum over a one-hot mask as a look-up, it is one.
 //
 // What the caller of the program owes: shared parameters, and all variables but V, are the same for all members
 // of a batch; and V is within its bounds. Where a program may be compiled, results are bit for
