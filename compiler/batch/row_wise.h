@@ -18,8 +18,8 @@
 //     ascending order: so row b of what it stores is what iterations of row b store, and all of it.
 //  3. In what it stores, b occurs in the indices of varying buffers alone, each of which is s * b + rest for
 //     that buffer's own stride s, with 0 <= rest < s by intervals (facts of the access's own gate
-//     counted in) and no b in rest: it reads row b and no other. V occurs nowhere: not in values, gates,
-//     indices, or how far a loop or a REDUCE goes.
+//     counted in), and with b in rest only within such indices again: it reads row b and no other. V occurs
+//     nowhere: not in values, gates, indices, or how far a loop or a REDUCE goes.
 //  4. A kernel that stores a shared buffer stores each element once, too, reads shared buffers alone, and V does not
 //     occur in it.
 // By induction over nodes, sources first, each value that a varying kernel computes in row b is a function
@@ -30,8 +30,8 @@
 // It is said of these kernels: where docs/ir.md reads a sum over a one-hot mask as a look-up, it is one.
 //
 // What the caller of the program owes: shared parameters, and all variables but V, are the same for all members
-// of a batch; and V is within its bounds. Where a program may be compiled, results are bit for
-// bit those of each member alone as far as the code for a row does not depend on where the row lies.
+// of a batch; and V is within its bounds. Of compiled code, results are bit for bit those of each member alone
+// as far as the instructions for a row do not depend on where the row lies.
 #ifndef KILN_COMPILER_BATCH_ROW_WISE_H_
 #define KILN_COMPILER_BATCH_ROW_WISE_H_
 
