@@ -24,6 +24,7 @@ struct Flags {
   std::string source;
   std::string pictures;
   bool all = false;
+  bool batching = false;
 };
 
 bool Wanted(const v1::ExplainResponse& response, const v1::ExplainResponse::Stage& stage, const Flags& flags) {
@@ -100,6 +101,16 @@ absl::Status DrawPictures(client::Client& client, v1::ExplainRequest request, co
   return absl::OkStatus();
 }
 
+// For each variable, whether rows of several callers may be run as one.
+absl::Status PrintBatching(client::Client& client, v1::ExplainRequest request) {
+  request.add_stages("batching");
+  KILN_ASSIGN_OR_RETURN(const v1::ExplainResponse response, client.Explain(request));
+  const auto found = Find(response, "batching");
+  for (const auto* stage : found) std::fwrite(stage->text().data(), 1, stage->text().size(), stdout);
+  if (found.empty()) std::puts("nothing to batch: it is no graph of tensors for one device that has a variable");
+  return absl::OkStatus();
+}
+
 // With the stages that are asked for; with all of them if one of these is not among them, for who is told what there
 // is.
 absl::StatusOr<v1::ExplainResponse> Ask(client::Client& client, v1::ExplainRequest request, const Flags& flags) {
@@ -128,6 +139,7 @@ absl::Status Explain(Cli& cli, const Flags& flags) {
   }
   request.set_source(flags.source);
   KILN_ASSIGN_OR_RETURN(const auto client, cli.Connect());
+  if (flags.batching) return PrintBatching(*client, std::move(request));
   if (!flags.pictures.empty()) return DrawPictures(*client, std::move(request), flags.pictures);
   KILN_ASSIGN_OR_RETURN(const v1::ExplainResponse response, Ask(*client, request, flags));
   if (!flags.source.empty() && !flags.all && flags.stages.empty()) {
@@ -162,6 +174,7 @@ void AddExplain(CLI::App& app, Cli& cli) {
       "  kiln explain model.pb --stage assembly   what runs in the end\n"
       "  kiln explain model.pb --stage optimize/k0_map_8  one pass on one kernel\n"
       "  kiln explain model.pb --source metal     its kernels in a C-like language\n"
+      "  kiln explain model.pb --batching         whether rows of several callers may be run as one\n"
       "  kiln explain model.pb --pictures life    from tensors to machine code, as SVG\n"
       "  kiln explain 6f0c...e1 --all             every stage of a program the server has, by its hash");
   command->add_option("graph", flags->graph, "A graph's file, or the 64 hex digits of its hash")->required();
@@ -170,6 +183,10 @@ void AddExplain(CLI::App& app, Cli& cli) {
   command->add_option("--source", flags->source,
                       "Compile to c, cuda, hip, opencl or metal, or for a GPU (sm_90a, gfx942), and print the text");
   command->add_option("--pictures", flags->pictures, "Write the program's life as five pictures into this folder");
+  command
+      ->add_flag("--batching", flags->batching,
+                 "Print for each variable whether the program is row-wise in it, or why not")
+      ->excludes(stage);
   command->add_flag("--all", flags->all, "Print every stage's text")->excludes(stage);
   command->callback([flags, &cli] { cli.action = [flags](Cli& running) { return Explain(running, *flags); }; });
 }

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
+#include "compiler/batch/batching.h"
 #include "compiler/ir/graph.h"
 #include "compiler/opt/hoist.h"
 #include "compiler/options/observer.h"
@@ -67,6 +68,7 @@ struct Lowering {
   absl::flat_hash_set<UOp*> realized;         // values that will be
   absl::flat_hash_set<UOp*> results;          // BUFFERs that are the caller's
   absl::flat_hash_set<const UOp*> constants;  // parameters that stay the same from run to run
+  std::vector<Batching> batching;             // of each variable; of a program for one device
   MemoryPlan plan;
   v1::Executable executable;
 

@@ -14,6 +14,7 @@
 #include "absl/strings/str_join.h"
 #include "base/check.h"
 #include "base/error.h"
+#include "compiler/batch/batching.h"
 #include "compiler/kernel/bounds.h"
 #include "compiler/kernel/contract_products.h"
 #include "compiler/kernel/dots.h"
@@ -58,6 +59,10 @@ constexpr Condition kCpu = {"CPUs", ForCpu};
 constexpr Condition kWorkItems = {"targets with work items", [](const Lowering& l, UOp*) { return Can(l).work_items; }};
 constexpr Condition kNoWorkItems = {"targets without work items",
                                     [](const Lowering& l, UOp*) { return !Can(l).work_items; }};
+// A segment of a program for several devices has no message of its own.
+constexpr Condition kVariables = {"programs with variables, for one device", [](const Lowering& l, UOp*) {
+                                    return l.wire != nullptr && !l.function.variables.empty();
+                                  }};
 constexpr Condition kText = {"source for people", [](const Lowering& l, UOp*) { return Can(l).text; }};
 constexpr Condition kNotRequested = {"kernels without OptOps", [](const Lowering& l, UOp*) { return !IsRequested(l); }};
 constexpr Condition kRequested = {"kernels with OptOps; CPUs and GPUs",
@@ -145,6 +150,12 @@ std::vector<StagePasses> Table() {
        "SINK of STOREs -> LINEAR of CALLs of kernels",
        [](Lowering& l, UOp* sink) { return Rangeify(l.graph, sink, l.function.bodies, l.realized); },
        nullptr, "uop", Calls},
+      {"batching", kRequired, kVariables, nullptr, nullptr,
+       "whether rows of several callers may be run as one, for each variable",
+       [](Lowering& l, UOp* calls) -> absl::StatusOr<UOp*> {
+         l.batching = BatchingOf(l.graph, l.function, calls);
+         return calls;
+       }, [](const Lowering& l) { return BatchingText(l.batching); }, "txt"},
     }},
     // Beyond this point, no movement op exists, and the list of kernels is fixed.
 
