@@ -15,10 +15,16 @@ Batching::Part PartOf(const RowPart& part, const UOp* storage) {
   return {part.varying, part.varying ? ToString(storage->shape()[0].expr()) : ""};
 }
 
-Batching Summary(const Function& function, const UOp* variable, const RowWise& proof) {
+Batching OfVariable(const UOp* variable, absl::string_view obstacle = "") {
   Batching batching;
   batching.slot = variable->arg_as<BufferArg>().slot;
   batching.name = NameOf(variable);
+  batching.obstacle = std::string(obstacle);
+  return batching;
+}
+
+Batching Summary(const Function& function, const UOp* variable, const RowWise& proof) {
+  Batching batching = OfVariable(variable);
   if (proof.obstacle.has_value()) {
     batching.obstacle = proof.obstacle->text;
     return batching;
@@ -40,8 +46,11 @@ std::string PartText(const Batching::Part& part) {
 
 std::vector<Batching> BatchingOf(Graph& graph, const Function& function, UOp* calls) {
   std::vector<Batching> all;
-  for (UOp* variable : function.variables)
-    all.push_back(Summary(function, variable, ProveRowWise(graph, function, calls, variable)));
+  for (UOp* variable : function.variables) {
+    all.push_back(all.size() < kMaxBatchVariables
+                      ? Summary(function, variable, ProveRowWise(graph, function, calls, variable))
+                      : OfVariable(variable, absl::StrCat("not looked at: ", kMaxBatchVariables, " variables are")));
+  }
   return all;
 }
 

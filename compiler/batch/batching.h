@@ -13,6 +13,10 @@
 
 namespace kiln::compiler {
 
+// So many variables of a program are looked at, since each takes as long as the program is large. Further ones
+// are batch sizes of nothing.
+inline constexpr size_t kMaxBatchVariables = 8;
+
 // Of one variable.
 struct Batching {
   struct Part {

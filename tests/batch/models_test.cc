@@ -275,5 +275,18 @@ TEST(BatchedModels, NoVariableNoAnswer) {
   EXPECT_TRUE(Scheduled(*graph.Build()).lowering.batching.empty());
 }
 
+TEST(Batching, LooksAtSomeVariablesAndNotAtAny) {
+  client::Graph graph;
+  constexpr uint32_t kFirst = 100;
+  for (uint32_t i = 0; i <= compiler::kMaxBatchVariables; ++i)
+    graph.Output(graph.Param(i, v1::FLOAT32, {graph.Variable(kFirst + i, 1, 4), 3}) * 2);
+  const auto built = graph.Build();
+  ASSERT_TRUE(built.ok()) << built.status();
+  const Scheduled scheduled(*built);
+  for (uint32_t i = 0; i < compiler::kMaxBatchVariables; ++i)
+    EXPECT_EQ(scheduled.BatchingOf(kFirst + i).obstacle, "") << i;
+  EXPECT_EQ(scheduled.BatchingOf(kFirst + compiler::kMaxBatchVariables).obstacle, "not looked at: 8 variables are");
+}
+
 }  // namespace
 }  // namespace kiln::testing
