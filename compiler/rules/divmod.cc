@@ -24,7 +24,8 @@ bool Fits(const Bounds& range) {
 }
 
 int64_t FloorDiv(int64_t a, int64_t b) { return a / b - (a % b != 0 && (a < 0) != (b < 0) ? 1 : 0); }
-int64_t FloorMod(int64_t a, int64_t b) { return a - FloorDiv(a, b) * b; }
+// Of a positive b. (a - FloorDiv(a, b) * b may leave int64 on its way.)
+int64_t FloorMod(int64_t a, int64_t b) { return a % b < 0 ? a % b + b : a % b; }
 
 UOp* Quotient(Graph& graph, UOp* a, int64_t b) { return b == 1 ? a : graph.Make(Op::FLOORDIV, {a, Idx(graph, b)}); }
 UOp* Remainder(Graph& graph, UOp* a, int64_t b) { return graph.Make(Op::FLOORMOD, {a, Idx(graph, b)}); }

@@ -44,7 +44,11 @@ INSTANTIATE_TEST_SUITE_P(Quotients, DivModTest,
                          ::testing::Values(Row{"(floordiv r8 8)", "0"}, Row{"(floordiv (add (mul r4 8) r8) 8)", "r4"},
                                            Row{"(floordiv (mul r7 12) 4)", "(mul r7 3)"},
                                            Row{"(floordiv (floordiv r100 3) 4)", "(floordiv r100 12)"},
-                                           Row{"(floordiv (add (mul r10 4) r4) 8)", "(floordiv r10 2)"}));
+                                           Row{"(floordiv (add (mul r10 4) r4) 8)", "(floordiv r10 2)"},
+                                           // Minus twice the divisor is no int64.
+                                           Row{"(floordiv (add r8 -9000000000000000000) 7896707455405512218)", "-2"},
+                                           Row{"(floormod (add r8 -9000000000000000000) 7896707455405512218)",
+                                               "(add r8 6793414910811024436)"}));
 
 INSTANTIATE_TEST_SUITE_P(
     Comparisons, DivModTest,
