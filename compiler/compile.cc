@@ -71,7 +71,7 @@ absl::StatusOr<v1::Executable> CompileNormalised(Lowering& lowering, UOp* root, 
   function.overwritten = Overwritten(function.parameters, root);
   for (const Function::Result& result : function.results) lowering.results.insert(result.buffer);
   lowering.constants = ConstantsOf(function, lowering.options);
-  *lowering.executable.mutable_signature() = SignatureOf(function);
+  *lowering.executable.mutable_signature() = SignatureOf(function, lowering.batching);
 
   KILN_ASSIGN_OR_RETURN(root, RunStage(lowering, Stage::kCalls, root));
   // Beyond this point, there is a list of calls of kernels, each a SINK of loops or a LINEAR of instructions,

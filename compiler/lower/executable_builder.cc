@@ -99,7 +99,7 @@ v1::SizeExpr ToPostfix(const UOp* size, absl::Span<UOp* const> variables) {
   return expr;
 }
 
-v1::Signature SignatureOf(const Function& function) {
+v1::Signature SignatureOf(const Function& function, absl::Span<const Batching> batching) {
   v1::Signature signature;
   for (size_t i = 0; i < function.parameters.size(); ++i) {
     const UOp* param = function.parameters[i];
@@ -126,6 +126,8 @@ v1::Signature SignatureOf(const Function& function) {
     variable->set_max_value(arg.max);
     const auto binding = function.bindings.find(uop);
     if (binding != function.bindings.end()) variable->set_default_value(binding->second);
+    variable->set_row_wise(std::any_of(batching.begin(), batching.end(),
+                                       [&](const Batching& each) { return each.slot == arg.slot && each.row_wise(); }));
   }
   for (const Function::Condition& made : function.conditions) {
     v1::Signature::Condition* condition = signature.add_conditions();

@@ -2,6 +2,7 @@
 #ifndef KILN_COMPILER_LOWER_EXECUTABLE_BUILDER_H_
 #define KILN_COMPILER_LOWER_EXECUTABLE_BUILDER_H_
 
+#include "compiler/batch/batching.h"
 #include "compiler/lower/compile_kernels.h"
 #include "compiler/schedule/callify.h"
 #include "compiler/schedule/memory/memory_plan.h"
@@ -9,8 +10,8 @@
 
 namespace kiln::compiler {
 
-// How the function is called, from its parameters and results.
-v1::Signature SignatureOf(const Function& function);
+// How the function is called, from its parameters and results, and what is known of its variables.
+v1::Signature SignatureOf(const Function& function, absl::Span<const Batching> batching = {});
 
 // A symbolic size in postfix, over the variables of the signature.
 v1::SizeExpr ToPostfix(const UOp* size, absl::Span<UOp* const> variables);
