@@ -117,6 +117,9 @@ const std::vector<ConfigRow>& ConfigRows() {
       {"model_sizes", "*=1:256",
        "sizes of the models' named dimensions, as batch=1:64,tokens=128,*=1:256: the least and the greatest, or a "
        "number; * is each other name, without which it is refused"},
+      {"model_batching", "true",
+       "run requests for a model that come while one runs as one, where it is proved that rows do not mix "
+       "(docs/serving.md); false: each alone"},
       {"model_limits.max_models", "256", "most versions that are loaded"},
       {"model_limits.max_bytes", "4294967296", "most bytes of a version's files"},
       {"model_limits.max_seconds", "300", "longest load of a version"},
