@@ -4,6 +4,7 @@
 #include <utility>
 #include <variant>
 
+#include "absl/strings/str_cat.h"
 #include "base/check.h"
 
 namespace kiln::server {
@@ -82,7 +83,7 @@ void Join(const ServedModel& model, absl::Span<const ExecuteRequest* const> requ
     }
     std::string& bytes = joined.bytes.emplace_back();
     for (const ExecuteRequest* request : requests)
-      bytes.append(std::get<TensorView>(ArgumentOf(*request, argument.slot).value).data);
+      absl::StrAppend(&bytes, std::get<TensorView>(ArgumentOf(*request, argument.slot).value).data);
     std::vector<int64_t>& shape = joined.shapes.emplace_back(tensor->shape.begin(), tensor->shape.end());
     shape[0] = all;
     joined.request.arguments.push_back({argument.slot, TensorView{tensor->dtype, shape, bytes}});
