@@ -26,7 +26,7 @@ from kiln.elementwise import (
 )
 from kiln.errors import ShapeError
 from kiln.functions import sqrt, square
-from kiln.movement import expand_dims, pad, reshape, shrink, tile
+from kiln.movement import expand_dims, moveaxis, pad, reshape, shrink, tile
 from kiln.v1 import graph_pb2
 from kiln.value import axes_of, axis_of, broadcast, count, emit
 
@@ -171,7 +171,14 @@ def matmul(a: Any, b: Any) -> "Tensor":
 
 
 def dot(a: Any, b: Any) -> "Tensor":
-    return matmul(a, b)
+    """As numpy's: over a's last axis and b's last but one, with all other axes of both."""
+    x, y = meet("dot", a, b)
+    if x.ndim == 0 or y.ndim == 0:
+        return multiply(x, y)
+    if x.ndim < 2 or y.ndim < 3:
+        return matmul(x, y)
+    rows = matmul(reshape(x, (count(x.shape[:-1]), x.shape[-1])), y)
+    return reshape(moveaxis(rows, -2, 0), x.shape[:-1] + y.shape[:-2] + y.shape[-1:])
 
 
 def _mirror(x: "Tensor") -> "Tensor":
