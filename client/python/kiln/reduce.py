@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Tuple
 
+import numpy as np
+
 from kiln import promotion
 from kiln.dims import Dim, Size
 from kiln.dtypes import DType, bool_, dtype as dtype_of, float32, int64
@@ -171,8 +173,8 @@ def matmul(a: Any, b: Any) -> "Tensor":
 
 
 def dot(a: Any, b: Any) -> "Tensor":
-    """As numpy's: over a's last axis and b's last but one, with all other axes of both."""
-    x, y = meet("dot", a, b)
+    """As numpy's: over a's last axis and b's last but one, with all other axes of both. A number is an array to it."""
+    x, y = meet("dot", *(np.asarray(one) if isinstance(one, (int, float)) else one for one in (a, b)))
     if x.ndim == 0 or y.ndim == 0:
         return multiply(x, y)
     if x.ndim < 2 or y.ndim < 3:
