@@ -103,6 +103,7 @@ class Agreement(support.ServerTest):
         for write in (
             lambda: np.add(X, 1, out=x), lambda: np.add.at(x, 0, 1), lambda: np.copyto(x, 1), lambda: np.fill_diagonal(x, 1),
             lambda: np.sum(X, axis=0, out=x[0]), lambda: np.clip(x, 0, 1, out=x), lambda: np.put(x, 0, 1), lambda: np.putmask(x, X > 0, 1),
+            lambda: np.sum(X, 0, None, x[0]), lambda: np.cumsum(x, 0, None, x), lambda: np.dot(X, X.T, x), lambda: np.copyto(dst=x, src=1),
         ):  # fmt: skip
             with self.assertRaisesRegex(TypeError, "an array does not change"):
                 write()

@@ -34,8 +34,6 @@ else:
     _Computing = Held
 
 _CHANGES = "an array does not change: make another with kiln.where, or keep a kiln.State"
-# numpy's functions that write to their first argument.
-_WRITING = {"copyto", "fill_diagonal", "place", "put", "put_along_axis", "putmask"}
 # What Kiln's functions raise of arguments that numpy's of their names may take.
 _REFUSED = (InvalidArgument, TypeError, ValueError, AttributeError, NotImplementedError)
 
@@ -183,8 +181,7 @@ class Array(_Computing):
         return getattr(ufunc, method)(*map(_on_host, inputs), **{name: _on_host(value) for name, value in named.items()})
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        written = kwargs.get("out", args[0] if args and function.__name__ in _WRITING else None)
-        if any(isinstance(one, Array) for one in (written if isinstance(written, tuple) else (written,))):
+        if isinstance(names.written(function, args, kwargs), Array):
             raise TypeError(_CHANGES)
         ours = names.for_function(function, args, kwargs)
         if ours is not None:
