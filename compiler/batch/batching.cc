@@ -46,9 +46,10 @@ std::string PartText(const Batching::Part& part) {
 
 std::vector<Batching> BatchingOf(Graph& graph, const Function& function, UOp* calls) {
   std::vector<Batching> all;
+  size_t left = kMaxNodesLookedAt;
   for (UOp* variable : function.variables) {
     all.push_back(all.size() < kMaxBatchVariables
-                      ? Summary(function, variable, ProveRowWise(graph, function, calls, variable))
+                      ? Summary(function, variable, ProveRowWise(graph, function, calls, variable, left))
                       : OfVariable(variable, absl::StrCat("not looked at: ", kMaxBatchVariables, " variables are")));
   }
   return all;

@@ -202,6 +202,7 @@ absl::string_view Words(Forbids why) {
     case Forbids::kVariable: return "a value depends on the batch size";
     case Forbids::kOtherRow: return "a row reads elements of another";
     case Forbids::kLeavesRow: return "an index may leave its row";
+    case Forbids::kTooLarge: return "not looked at: the program is too large";
     case Forbids::kUnknown: return "an op that the proof does not know";
   }
   return "";

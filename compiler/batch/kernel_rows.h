@@ -28,6 +28,7 @@ enum class Forbids : uint8_t {
   kVariable,
   kOtherRow,
   kLeavesRow,
+  kTooLarge,
   kUnknown,
 };
 

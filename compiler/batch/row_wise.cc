@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
@@ -13,8 +14,8 @@ namespace {
 
 class Proof {
  public:
-  Proof(Graph& graph, const Function& function, UOp* variable, std::vector<RowEquation>* used)
-      : graph_(graph), function_(function), variable_(variable), used_(used) {}
+  Proof(Graph& graph, const Function& function, UOp* variable, size_t& left, std::vector<RowEquation>* used)
+      : graph_(graph), function_(function), variable_(variable), left_(left), used_(used) {}
 
   RowWise Run(UOp* calls) {
     RowWise proof;
@@ -92,16 +93,9 @@ class Proof {
       if (call->op() != Op::CALL || call->src().size() < 2) return Deny(Forbids::kUnknown, call, where(call));
       if (const std::optional<Forbids> fault = FaultOfArguments(call, readable); fault.has_value())
         return Deny(*fault, call, where(call));
-      UOp* kernel = call->src(0);
-      const auto arguments = call->src().subspan(1);
-      UOp* variable = nullptr;
-      if (const auto at = std::find(arguments.begin(), arguments.end(), variable_); at != arguments.end()) {
-        variable = VariableOf(kernel, static_cast<uint32_t>(at - arguments.begin()));
-        if (variable == nullptr) return Deny(Forbids::kUnknown, call, where(call));
-      }
-      if (const std::optional<RowFault> fault = FaultOfKernel(graph_, kernel, variable, used_); fault.has_value())
+      if (const std::optional<RowFault> fault = FaultOf(call); fault.has_value())
         return Deny(fault->why, fault->node, where(fault->node));
-      readable.insert(arguments[0]);
+      readable.insert(call->src(1));
     }
     for (size_t i = 0; i < function_.results.size(); ++i) {
       const UOp* buffer = function_.results[i].buffer;
@@ -111,19 +105,50 @@ class Proof {
     return std::nullopt;
   }
 
+  // 2 to 4, of one kernel.
+  std::optional<RowFault> FaultOf(const UOp* call) {
+    UOp* kernel = call->src(0);
+    const auto arguments = call->src().subspan(1);
+    const auto at = std::find(arguments.begin(), arguments.end(), variable_);
+    UOp* variable = nullptr;
+    if (at != arguments.end()) {
+      variable = VariableOf(kernel, static_cast<uint32_t>(at - arguments.begin()));
+      if (variable == nullptr) return RowFault{Forbids::kUnknown, call};
+    } else if (std::any_of(arguments.begin(), arguments.end(), [this](UOp* argument) { return HasRows(argument); })) {
+      return RowFault{Forbids::kUnknown, call};  // how could it have a loop over them?
+    }
+    const auto known = faults_.find({kernel, variable});
+    if (known != faults_.end() && used_ == nullptr) return known->second;
+    const size_t nodes = Toposort(kernel).size();
+    if (nodes > left_) return RowFault{Forbids::kTooLarge, call};
+    left_ -= nodes;
+    return faults_[{kernel, variable}] = FaultOfKernel(graph_, kernel, variable, used_);
+  }
+
+  bool HasRows(UOp* argument) {
+    return std::any_of(argument->shape().begin(), argument->shape().end(), [this](const Dim& size) {
+      if (size.IsConst()) return false;
+      const auto [known, is_new] = depends_.try_emplace(size.expr());
+      if (is_new) known->second = DependsOn(size, variable_);
+      return known->second;
+    });
+  }
+
   // Its first argument is written, and nothing else; what it reads holds what it will hold.
   std::optional<Forbids> FaultOfArguments(const UOp* call, const absl::flat_hash_set<const UOp*>& readable) const {
     const auto arguments = call->src().subspan(1);
     if (arguments[0]->op() != Op::BUFFER || readable.contains(arguments[0])) return Forbids::kUpdates;
+    if (!IsOnOneDevice(arguments[0])) return Forbids::kDevices;
     bool taken = false;
-    for (const UOp* argument : arguments) {
+    for (const UOp* argument : arguments.subspan(1)) {
       if (argument->IsVariable()) {
+        const auto& variables = function_.variables;
+        if (std::find(variables.begin(), variables.end(), argument) == variables.end()) return Forbids::kUnknown;
         if (argument == variable_ && std::exchange(taken, true)) return Forbids::kUnknown;
         continue;
       }
       if (!IsOnOneDevice(argument)) return Forbids::kDevices;
-      if (argument == arguments[0] || argument->op() == Op::BINARY || readable.contains(argument)) continue;
-      return Forbids::kUpdates;
+      if (argument->op() != Op::BINARY && !readable.contains(argument)) return Forbids::kUpdates;
     }
     return std::nullopt;
   }
@@ -151,15 +176,20 @@ class Proof {
   Graph& graph_;
   const Function& function_;
   UOp* variable_;
+  size_t& left_;
   std::vector<RowEquation>* used_;
+  // Of sizes: whether they depend on the variable.
+  absl::flat_hash_map<const UOp*, bool> depends_;
+  // By kernel, and its own name for the variable.
+  absl::flat_hash_map<std::pair<const UOp*, const UOp*>, std::optional<RowFault>> faults_;
 };
 
 }  // namespace
 
-RowWise ProveRowWise(Graph& graph, const Function& function, UOp* calls, UOp* variable,
+RowWise ProveRowWise(Graph& graph, const Function& function, UOp* calls, UOp* variable, size_t& left,
                      std::vector<RowEquation>* used) {
   KILN_CHECK(calls->op() == Op::LINEAR && variable->IsVariable());
-  return Proof(graph, function, variable, used).Run(calls);
+  return Proof(graph, function, variable, left, used).Run(calls);
 }
 
 }  // namespace kiln::compiler

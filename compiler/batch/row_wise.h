@@ -66,9 +66,14 @@ struct RowWise {
   std::vector<RowPart> results;         // as Function::results
 };
 
-// Of `calls`, what "rangeify" made of `function`, and one of the function's variables. The time is linear
-// in the nodes, each variable's anew. `used`, if not null, gets every equation that the answer rests on.
-RowWise ProveRowWise(Graph& graph, const Function& function, UOp* calls, UOp* variable,
+// Nodes of kernels that are looked at for all of a program's variables together, at most: the proof makes new ones of
+// them, and no pass is stopped in the middle.
+inline constexpr size_t kMaxNodesLookedAt = 200'000;
+
+// Of `calls`, what "rangeify" made of `function`, and one of the function's variables. The time is linear in the
+// nodes of the CALLs' kernels, where equal kernels are looked at once. These are taken from `left`; what would be
+// more is denied. `used`, if not null, gets every equation that the answer rests on, those of equal kernels again.
+RowWise ProveRowWise(Graph& graph, const Function& function, UOp* calls, UOp* variable, size_t& left,
                      std::vector<RowEquation>* used = nullptr);
 
 }  // namespace kiln::compiler

@@ -41,7 +41,7 @@ class RowWiseTest : public testing::Test {
     }
     for (UOp* found : lowering_.function.variables) {
       if (found->arg_as<BufferArg>().name == variable)
-        proof_ = ProveRowWise(graph_, lowering_.function, root, found, &used_);
+        proof_ = ProveRowWise(graph_, lowering_.function, root, found, left_, &used_);
     }
     return proof_;
   }
@@ -61,6 +61,7 @@ class RowWiseTest : public testing::Test {
   Options options_;
   Graph graph_;
   Lowering lowering_{graph_, options_};
+  size_t left_ = kMaxNodesLookedAt;
   RowWise proof_;
   std::vector<RowEquation> used_;
 };
@@ -117,6 +118,13 @@ TEST_F(RowWiseTest, AGateMayKeepAnIndexInItsRow) {
     16 TUPLE [15])");
   ASSERT_EQ(used_.size(), 1u);
   EXPECT_NE(used_[0].gate, nullptr);
+}
+
+TEST_F(RowWiseTest, NoMoreNodesThanAreLookedAt) {
+  left_ = 3;
+  Denies(Forbids::kTooLarge, "12 MUL [6, 11]\n13 TUPLE [12]");
+  EXPECT_EQ(proof_.obstacle->text, "kernel 0 (map_nx4): not looked at: the program is too large");
+  EXPECT_EQ(left_, 3u);
 }
 
 TEST_F(RowWiseTest, NoSumOverRows) {

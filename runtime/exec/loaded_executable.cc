@@ -1,3 +1,4 @@
+// Tested by load_test and executor_test.
 #include "runtime/exec/loaded_executable.h"
 
 #include <algorithm>

@@ -28,9 +28,10 @@ compiler::Batching Scheduled::BatchingOf(uint32_t slot) const {
 
 std::vector<compiler::RowEquation> Scheduled::EquationsOf(uint32_t slot) {
   std::vector<compiler::RowEquation> used;
+  size_t left = compiler::kMaxNodesLookedAt;
   for (compiler::UOp* variable : lowering.function.variables) {
     if (variable->arg_as<compiler::BufferArg>().slot != slot) continue;
-    if (ProveRowWise(graph, lowering.function, calls, variable, &used).obstacle.has_value()) used.clear();
+    if (ProveRowWise(graph, lowering.function, calls, variable, left, &used).obstacle.has_value()) used.clear();
   }
   return used;
 }

@@ -9,13 +9,14 @@ Shapes broadcast. Where Kiln's arithmetic is not numpy's: x // 0 is 0 and x % 0 
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any, List, Union
+import operator
+from typing import TYPE_CHECKING, Any, List, Optional, Sequence, Union
 
 import numpy as np
 
 from kiln import promotion
 from kiln.dims import Dim
-from kiln.dtypes import DType, bool_, dtype as dtype_of
+from kiln.dtypes import DType, bool_, dtype as dtype_of, float64, int64, uint64
 from kiln.errors import DTypeError, GraphError, ShapeError
 from kiln.value import Value, broadcast, emit
 
@@ -56,9 +57,8 @@ def weak_of(made: "Tensor", *operands: Any) -> "Tensor":
     return made.graph.tensor(made.node, made.dtype, made.shape, weak=True) if weak else made
 
 
-def meet(function: str, *operands: Any) -> "List[Tensor]":
-    """The operands as tensors of one dtype, by numpy's rules."""
-    values: List[Any] = lift(function, *operands)
+def common(values: Sequence[Any]) -> DType:
+    """The dtype, by numpy's rules, in which tensors and numbers meet."""
     tensors = [value for value in values if isinstance(value, Value)]
     strong = [value.dtype for value in tensors if not value.weak] or [value.dtype for value in tensors]
     kind = functools.reduce(promotion.promote, strong)
@@ -67,7 +67,14 @@ def meet(function: str, *operands: Any) -> "List[Tensor]":
             kind = promotion.with_scalar(kind, value)
         elif value.weak:
             kind = promotion.with_scalar(kind, _LIKE[value.dtype.kind])
-    graph = tensors[0].graph
+    return kind
+
+
+def meet(function: str, *operands: Any, kind: Optional[DType] = None) -> "List[Tensor]":
+    """The operands as tensors of one dtype, by numpy's rules if none is named."""
+    values: List[Any] = lift(function, *operands)
+    kind = kind or common(values)
+    graph = next(value.graph for value in values if isinstance(value, Value))
     return [graph.scalar(value, kind) if isinstance(value, (bool, int, float)) else astype(value, kind)
             for value in values]  # fmt: skip
 
@@ -78,9 +85,34 @@ def _binary(op: str, name: str, kinds: str, a: Any, b: Any) -> "Tensor":
     return weak_of(emit(op, (x, y), x.dtype, broadcast(name, x.shape, y.shape)), a, b)
 
 
+# What a comparison says of two numbers.
+_SAYS = {"CMPLT": operator.lt, "CMPGT": operator.gt, "CMPLE": operator.le, "CMPGE": operator.ge, "CMPEQ": operator.eq, "CMPNE": operator.ne}
+
+
 def _compare(op: str, name: str, a: Any, b: Any) -> "Tensor":
-    x, y = meet(name, a, b)
-    return emit(op, (x, y), bool_, broadcast(name, x.shape, y.shape))
+    """Also of integers with a number that their dtype does not hold."""
+    a, b = lift(name, a, b)
+    kind, otherwise = common((a, b)), None
+    if kind.is_integer:
+        least, greatest = promotion.limits(kind)
+        for number, x in ((a, b), (b, a)):
+            if isinstance(number, int) and not least <= number <= greatest:
+                return x.graph.full(x.shape, _SAYS[op](*(0 if one is x else number for one in (a, b))), bool_)
+            if getattr(number, "weak", False) and kind is uint64:
+                otherwise = (less(number, 0), _SAYS[op](*(0 if one is x else -1 for one in (a, b))))
+            elif getattr(number, "weak", False):
+                kind = int64
+    x, y = meet(name, a, b, kind=kind)
+    compared = emit(op, (x, y), bool_, broadcast(name, x.shape, y.shape))
+    return compared if otherwise is None else where(*otherwise, compared)
+
+
+def _or_equal(op: str, strict: str, name: str, a: Any, b: Any) -> "Tensor":
+    """The server's op is that nothing is the other way round, which NaN fulfils."""
+    a, b = lift(name, a, b)
+    if not common((a, b)).is_float:
+        return _compare(op, name, a, b)
+    return bitwise_or(_compare(strict, name, a, b), _compare("CMPEQ", name, a, b))
 
 
 _KINDS = {"b": "bool", "i": "signed integers", "u": "unsigned integers", "f": "floats"}
@@ -110,9 +142,10 @@ def multiply(a: Operand, b: Operand) -> "Tensor":
 
 def divide(a: Operand, b: Operand) -> "Tensor":
     """a / b; of integers in float64."""
-    x, y = meet("divide", a, b)
-    kind = x.dtype if x.dtype.is_float else dtype_of("float64")
-    return weak_of(_binary("FDIV", "divide", "f", astype(x, kind), astype(y, kind)), a, b)
+    a, b = lift("divide", a, b)
+    kind = common((a, b))
+    x, y = meet("divide", a, b, kind=kind if kind.is_float else float64)  # at once: a uint8 holds no 300
+    return weak_of(_binary("FDIV", "divide", "f", x, y), a, b)
 
 
 def floor_divide(a: Operand, b: Operand) -> "Tensor":
@@ -127,6 +160,8 @@ def remainder(a: Operand, b: Operand) -> "Tensor":
 
 def power(a: Operand, b: Operand) -> "Tensor":
     """Of floats; and an integer tensor to a constant integer power of 0 or more."""
+    if isinstance(b, np.integer) and isinstance(a, Value):
+        a, b = astype(a, promotion.promote(a.dtype, dtype_of(b.dtype))), int(b)
     if isinstance(b, int) and isinstance(a, Value) and (b in (1, 2) or a.dtype.is_integer and b >= 0):
         result, square, rest = None, a, int(b)
         while rest:
@@ -173,11 +208,11 @@ def greater(a: Operand, b: Operand) -> "Tensor":
 
 
 def less_equal(a: Operand, b: Operand) -> "Tensor":
-    return _compare("CMPLE", "less_equal", a, b)
+    return _or_equal("CMPLE", "CMPLT", "less_equal", a, b)
 
 
 def greater_equal(a: Operand, b: Operand) -> "Tensor":
-    return _compare("CMPGE", "greater_equal", a, b)
+    return _or_equal("CMPGE", "CMPGT", "greater_equal", a, b)
 
 
 def equal(a: Operand, b: Operand) -> "Tensor":
@@ -229,12 +264,16 @@ def logical_not(x: "Tensor") -> "Tensor":
     return bitwise_xor(astype(x, bool_), True)
 
 
-def logical_and(a: "Tensor", b: "Tensor") -> "Tensor":
-    return bitwise_and(astype(a, bool_), astype(b, bool_))
+def logical_and(a: Operand, b: Operand) -> "Tensor":
+    return bitwise_and(*_truths("logical_and", a, b))
 
 
-def logical_or(a: "Tensor", b: "Tensor") -> "Tensor":
-    return bitwise_or(astype(a, bool_), astype(b, bool_))
+def logical_or(a: Operand, b: Operand) -> "Tensor":
+    return bitwise_or(*_truths("logical_or", a, b))
+
+
+def _truths(function: str, *operands: Operand) -> List[Any]:
+    return [astype(value, bool_) if isinstance(value, Value) else bool(value) for value in lift(function, *operands)]
 
 
 # -- choice and conversion

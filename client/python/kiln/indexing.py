@@ -7,7 +7,9 @@ where numpy raises.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, List, Tuple
+from typing import TYPE_CHECKING, Any, List, Sequence, Tuple
+
+import numpy as np
 
 from kiln.dims import Dim, Size
 from kiln.dtypes import int64, position
@@ -24,8 +26,8 @@ _OUTSIDE = -(1 << 62)
 
 
 def getitem(x: "Tensor", key: Any) -> "Tensor":
-    """numpy's basic indexing, and tensors or arrays of places among it, which broadcast against each other."""
-    keys = _without_ellipsis(list(key) if isinstance(key, tuple) else [key], x.ndim)
+    """numpy's basic indexing, and tensors or arrays of places among it, which broadcast against each other; numpy's masks, too."""
+    keys = _without_ellipsis(unmasked(x.shape, key), x.ndim)
     # Numbers go with places; where these are not side by side, their axes come first.
     placed = [at for at, one in enumerate(keys) if one is not None and not isinstance(one, slice)]
     apart = len(placed) > 1 and placed[-1] - placed[0] >= len(placed)
@@ -55,6 +57,33 @@ def getitem(x: "Tensor", key: Any) -> "Tensor":
     result = take(x, taken[0][1], at)
     rank = result.ndim - x.ndim + 1
     return result.transpose([*range(at, at + rank), *range(at), *range(at + rank, result.ndim)]) if apart else result
+
+
+def is_mask(key: Any) -> bool:
+    return isinstance(key, np.ndarray) and key.dtype == np.bool_ and key.ndim > 0
+
+
+def unmasked(shape: Sequence[Size], key: Any) -> List[Any]:
+    """The keys, with places for what numpy's masks choose, and lists as arrays."""
+    keys = [np.asarray(one, None if one else np.int64) if _is_plain(one) else one
+            for one in (key if isinstance(key, tuple) else (key,))]  # fmt: skip
+    used = sum(one.ndim if is_mask(one) else one is not None and one is not Ellipsis for one in keys)
+    axis, result = 0, []
+    for one in keys:
+        if not is_mask(one):
+            result.append(one)
+            axis += len(shape) - used if one is Ellipsis else one is not None
+            continue
+        if one.shape != tuple(shape[axis : axis + one.ndim]):
+            raise ShapeError("a mask of %s for axes of %s" % (one.shape, tuple(shape[axis : axis + one.ndim])))
+        result += np.nonzero(one)
+        axis += one.ndim
+    return result
+
+
+def _is_plain(key: Any) -> bool:
+    """A list of Python's alone."""
+    return isinstance(key, list) and all(_is_plain(one) if isinstance(one, list) else isinstance(one, (int, np.generic)) for one in key)
 
 
 def _take_several(x: "Tensor", places: List[Any], axes: List[int], apart: bool) -> "Tensor":
@@ -142,7 +171,7 @@ def _places(x: "Tensor", places: Any, size: Size) -> "Tensor":
         ids = x.graph.scalar(ids, int64)
     if not ids.dtype.is_integer:
         raise DTypeError("a place is an integer, not %s" % ids.dtype.name,
-                         remedy="the shape of x[mask] is known only when it is read: use kiln.where" if ids.dtype.kind == "b" else "")  # fmt: skip
+                         remedy="the shape of x[mask] is known only when it is read: use kiln.where, or a mask of numpy's" if ids.dtype.kind == "b" else "")  # fmt: skip
     if ids.dtype.kind == "u":
         return ids
     extent = x.graph.dim(size) if isinstance(size, Dim) else size

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Tuple
 
+import numpy as np
+
 from kiln import promotion
 from kiln.dims import Dim, Size
 from kiln.dtypes import DType, bool_, dtype as dtype_of, float32, int64
@@ -26,7 +28,7 @@ from kiln.elementwise import (
 )
 from kiln.errors import ShapeError
 from kiln.functions import sqrt, square
-from kiln.movement import expand_dims, pad, reshape, shrink, tile
+from kiln.movement import expand_dims, moveaxis, pad, reshape, shrink, tile
 from kiln.v1 import graph_pb2
 from kiln.value import axes_of, axis_of, broadcast, count, emit
 
@@ -171,7 +173,14 @@ def matmul(a: Any, b: Any) -> "Tensor":
 
 
 def dot(a: Any, b: Any) -> "Tensor":
-    return matmul(a, b)
+    """As numpy's: over a's last axis and b's last but one, with all other axes of both. A number is an array to it."""
+    x, y = meet("dot", *(np.asarray(one) if isinstance(one, (int, float)) else one for one in (a, b)))
+    if x.ndim == 0 or y.ndim == 0:
+        return multiply(x, y)
+    if x.ndim < 2 or y.ndim < 3:
+        return matmul(x, y)
+    rows = matmul(reshape(x, (count(x.shape[:-1]), x.shape[-1])), y)
+    return reshape(moveaxis(rows, -2, 0), x.shape[:-1] + y.shape[:-2] + y.shape[-1:])
 
 
 def _mirror(x: "Tensor") -> "Tensor":

@@ -10,7 +10,7 @@ import numpy as np
 import support
 
 import kiln
-from kiln.errors import DTypeError, GraphError, InvalidArgument, ShapeError
+from kiln.errors import DTypeError, GraphError, InvalidArgument, ShapeError, UnsupportedDType
 
 
 def net(p, x):
@@ -143,6 +143,11 @@ class Grad(support.ServerTest):
             w = step(w)
             wanted = wanted - 0.5 * x.T @ (1 / (1 + np.exp(-x @ wanted)) - y) / len(y)
         self.close(w, wanted)
+
+    def test_what_is_no_argument_is_let_in_otherwise(self):
+        for function in (kiln.grad(lambda x, how: x * 2), kiln.vmap(lambda x, how: x * 2)):
+            with self.assertRaisesRegex(UnsupportedDType, "let the function find it outside"):
+                function(np.ones(3), "max")
 
     def test_mistakes(self):
         x = np.ones(2)

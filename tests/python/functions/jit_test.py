@@ -114,6 +114,15 @@ class Jit(support.ServerTest):
         with self.assertRaisesRegex(InvalidArgument, "static argument 1 of .* is a list, which has no hash"):
             shaped(x, [3, 2])
 
+    def test_static_values_that_are_equal_and_differ(self):
+        scale = kiln.jit(lambda x, by: x * by[0], static_argnums=-1)
+        found = [scale(np.int32([2]), by) for by in ((2,), (2.0,), (True,))]
+        self.assertEqual([one.dtype for one in found], ["int32", "float64", "int32"])
+        self.assertEqual([np.signbit(scale(np.ones(1), (by,))).item() for by in (0.0, -0.0, 0.0)], [False, True, False])
+        self.assertEqual(len(scale._cache), 5)
+        with self.assertRaises(InvalidArgument):
+            kiln.jit(lambda x: x, static_argnums=-2)
+
     def test_what_a_function_finds_is_as_it_was(self):
         table, small = kiln.array(f32(3)), np.float32([1, 2, 3])
         large = f32(1000)
@@ -243,6 +252,19 @@ class Donated(support.ServerTest):
         total = kiln.jit(lambda x: x.sum(), donate_argnums=0)(x)
         self.assertEqual(self.in_use()[1], kept[1])  # one came, one went
         self.assertEqual(total.shape, ())
+
+    def test_by_name_and_without_use(self):
+        advance = kiln.jit(lambda u, v=None: u + 1, donate_argnums=(0, -1))
+        for call in (lambda u, v: advance(u=u, v=v), lambda u, v: advance(u, v)):
+            u, v = kiln.zeros(4), kiln.ones(3)
+            self.assertEqual(call(u, v).tolist(), [1, 1, 1, 1])
+            for gone in (u, v):
+                with self.assertRaises(BufferFreed):
+                    gone.numpy()
+
+    def test_two_change_places(self):
+        swap = kiln.jit(lambda a, b: (b, a), donate_argnums=(0, 1))
+        self.assertEqual([one.tolist() for one in swap(kiln.zeros(2), kiln.ones(2))], [[1, 1], [0, 0]])
 
     def test_what_others_see_is_not_written(self):
         step = kiln.jit(lambda u: u + 1.0, donate_argnums=0)

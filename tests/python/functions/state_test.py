@@ -1,6 +1,8 @@
 """kiln.State: written in place by traced functions, read as it was."""
 
+import copy
 import pathlib
+import pickle
 import sys
 import unittest
 
@@ -10,7 +12,7 @@ import numpy as np
 import support
 
 import kiln
-from kiln.errors import DTypeError, InvalidArgument, ShapeError, UnsupportedDType
+from kiln.errors import DTypeError, GraphError, InvalidArgument, ShapeError, UnsupportedDType
 
 
 class State(support.ServerTest):
@@ -93,6 +95,44 @@ class State(support.ServerTest):
         self.assertEqual((state.value["n"].item(), state.value["n"].dtype), (2.5, np.float32))
         state.value = {"n": 3}
         self.assertEqual(state.value["n"].item(), 3)
+
+    def test_one_that_is_given_is_not_the_one_outside(self):
+        for order in ("ab", "ba"):
+            a, b = kiln.State(1.0), kiln.State(10.0)
+            both = kiln.jit(lambda state: state.value + a.value)
+            for name in order:
+                if name == "b":
+                    self.assertEqual(both(b).item(), 11)
+                else:
+                    with self.assertRaisesRegex(InvalidArgument, "also finds by itself"):
+                        both(a)
+
+    def test_places_are_swapped(self):
+        swap = kiln.jit(lambda s: setattr(s, "value", {"a": s.value["b"], "b": s.value["a"]}))
+        state = kiln.State({"a": np.zeros(2), "b": np.float64([1, 2])})
+        for wanted in ([[1, 2], [0, 0]], [[0, 0], [1, 2]]):
+            swap(state)
+            self.assertEqual([state.value["a"].tolist(), state.value["b"].tolist()], wanted)
+        turned = kiln.State([1, 2, 3])
+        kiln.jit(lambda s: setattr(s, "value", [s.value[1], s.value[2], s.value[0]]))(turned)
+        self.assertEqual([one.item() for one in turned.value], [2, 3, 1])
+
+    def test_a_copy_is_another(self):
+        state = kiln.State({"a": np.zeros(2)})
+        for other in (copy.copy(state), copy.deepcopy(state), copy.deepcopy({"in": state})["in"]):
+            self.assertIs(type(other), kiln.State)
+            kiln.jit(lambda s: setattr(s, "value", {"a": s.value["a"] + 1}))(other)
+            self.assertEqual((state.value["a"].tolist(), other.value["a"].tolist()), ([0, 0], [1, 1]))
+        with self.assertRaises(TypeError):
+            pickle.dumps(state)
+        with self.assertRaisesRegex(GraphError, "copies a State"):
+            kiln.jit(copy.copy)(state)
+
+    def test_of_another_client(self):
+        with kiln.connect(self.server.address) as other:
+            state = kiln.State(1.0, client=other)
+            with self.assertRaisesRegex(GraphError, "uses a State of another client's"):
+                kiln.jit(lambda x: x + state.value, client=self.client)(1.0)
 
     def test_mistakes(self):
         state = kiln.State({"a": np.zeros(2)})

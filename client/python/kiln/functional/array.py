@@ -17,10 +17,11 @@ import numpy as np
 
 from kiln import arrays, indexing
 from kiln.dtypes import position
-from kiln.errors import ShapeError
+from kiln.errors import InvalidArgument, ShapeError
 from kiln.functional import names
 from kiln.functional.eager import dispatched
 from kiln.functional.held import Held
+from kiln.functional.tracing import active
 from kiln.tensor import Tensor
 from kiln.value import Value
 
@@ -31,6 +32,10 @@ if TYPE_CHECKING:
 
 else:
     _Computing = Held
+
+_CHANGES = "an array does not change: make another with kiln.where, or keep a kiln.State"
+# What Kiln's functions raise of arguments that numpy's of their names may take.
+_REFUSED = (InvalidArgument, TypeError, ValueError, AttributeError, NotImplementedError)
 
 
 class Array(_Computing):
@@ -84,7 +89,7 @@ class Array(_Computing):
         return operator.index(self.numpy())
 
     def __contains__(self, value: Any) -> bool:
-        return bool((self == value).any())
+        return bool(np.any(self == value))
 
     def __str__(self) -> str:
         return str(self.numpy())
@@ -111,7 +116,7 @@ class Array(_Computing):
         return (self[row] for row in range(len(self)))
 
     def __getitem__(self, key: Any) -> Any:
-        """numpy's: numbers, slices, None, ..., arrays of places, and a mask of the first axes, which is read.
+        """numpy's: numbers, slices, None, ..., arrays of places, and masks, which are read.
 
         Rows, and rows from:to, are the same memory. Raises ShapeError (OUT_OF_BOUNDS) for a number outside.
         """
@@ -119,14 +124,15 @@ class Array(_Computing):
             return self._rows(key)
         if _is_mask(key):
             return self._masked(key)
-        keys = key if isinstance(key, tuple) else (key,)
+        given = key if isinstance(key, tuple) else (key,)
+        keys = tuple(indexing.unmasked(self.shape, tuple(one.numpy() if _is_mask(one) and isinstance(one, Array) else one for one in given)))
         numbers = [at for at, one in enumerate(keys) if isinstance(one, (int, np.integer)) and not isinstance(one, bool)]
         places = [one for one in keys if isinstance(one, (Value, Held, np.ndarray, list))]
         if not places and len(numbers) == 1 and len(keys) <= self.ndim and all(isinstance(one, (int, np.integer, slice)) for one in keys):
             # A number comes with the call, so that there is one program for all.
             at = numbers[0]
-            key = keys[:at] + (np.asarray(self._inside(keys[at], at)),) + keys[at + 1 :]
-        return _getitem(self, key)
+            keys = keys[:at] + (np.asarray(self._inside(keys[at], at)),) + keys[at + 1 :]
+        return _getitem(self, keys)
 
     def _inside(self, key: Any, axis: int) -> int:
         at, size = position(key, "an index"), self.shape[axis]
@@ -154,7 +160,7 @@ class Array(_Computing):
         return self.reshape((-1,) + self.shape[where.ndim :])[np.flatnonzero(where)]
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        raise TypeError("an array does not change: make another with kiln.where, or keep a kiln.State")
+        raise TypeError(_CHANGES)
 
     def copy(self) -> "Array":
         return Array(self.client, self.buffer.copy())
@@ -163,15 +169,27 @@ class Array(_Computing):
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **named: Any) -> Any:
         """np.exp(x) is kiln.exp(x), array + x is kiln.add(array, x); what Kiln has not numpy computes, here."""
+        if method == "at" or any(isinstance(one, Array) for one in named.get("out", ())):
+            raise TypeError(_CHANGES)
         ours = names.for_ufunc(ufunc, method, named)
         if ours is not None:
-            return ours(*inputs)
+            try:
+                return ours(*inputs)
+            except _REFUSED:
+                if active() is not None:
+                    raise
         return getattr(ufunc, method)(*map(_on_host, inputs), **{name: _on_host(value) for name, value in named.items()})
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        if isinstance(names.written(function, args, kwargs), Array):
+            raise TypeError(_CHANGES)
         ours = names.for_function(function, args, kwargs)
         if ours is not None:
-            return ours(*args, **kwargs)
+            try:
+                return ours(*args, **kwargs)
+            except _REFUSED:
+                if active() is not None:
+                    raise
         return function(*map(_on_host, args), **{name: _on_host(value) for name, value in kwargs.items()})
 
 

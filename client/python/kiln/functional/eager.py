@@ -24,6 +24,11 @@ _NUMERIC = {"add", "subtract", "multiply", "divide", "maximum", "minimum", "less
             "greater_equal", "equal", "not_equal", "where", "clip"}  # fmt: skip
 _NUMERIC |= {"__%s%s__" % (r, name) for name in ("add", "sub", "mul", "truediv") for r in ("", "r")}
 _NUMERIC |= {"__%s__" % name for name in ("lt", "gt", "le", "ge", "eq", "ne")}
+# Functions of operands alone: a list is an array to them, and numpy's numbers have their dtype.
+_OPERANDS = _NUMERIC | {"floor_divide", "remainder", "power", "bitwise_and", "bitwise_or", "bitwise_xor", "left_shift", "right_shift",
+                        "logical_and", "logical_or", "matmul", "dot", "__matmul__", "__rmatmul__"}  # fmt: skip
+_OPERANDS |= {"__%s%s__" % (r, name) for name in ("floordiv", "mod", "pow", "and", "or", "xor", "lshift", "rshift") for r in ("", "r")}
+_NUMBERS = (int, float, np.generic)
 
 # Kinds of operations that one client keeps.
 MOST = 4096
@@ -34,12 +39,17 @@ def dispatched(raw: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(raw)
     def function(*args: Any, **named: Any) -> Any:
+        if raw.__name__ in _OPERANDS:
+            args = tuple(np.asarray(one) if type(one) in (list, tuple) and _look(one, None, False)[0] is None else one for one in args)
         graph, held = _look(args, None, False)
         if named:
             graph, held = _look(named.values(), graph, held)
         if graph is None:
             if not held and args and type(args[0]) is list and args[0] and raw.__name__ not in ("stack", "concatenate"):
                 args, held = (np.asarray(args[0]), *args[1:]), True
+            elif args and isinstance(args[0], _NUMBERS) and all(isinstance(one, _NUMBERS) for one in (*args, *named.values())):
+                at = next((at for at, one in enumerate(args) if raw.__name__ in _OPERANDS and isinstance(one, np.generic)), 0)
+                args, held = (*args[:at], np.asarray(args[at]), *args[at + 1 :]), True
             return at_once(raw, args, named) if held else raw(*args, **named)
         if held:
             args, named = _lifted(graph, args), dict(zip(named, _lifted(graph, named.values())))
@@ -65,13 +75,6 @@ def _lifted(graph: Any, values: Iterable[Any]) -> Tuple[Any, ...]:
                  else type(value)(_lifted(graph, value)) if type(value) in (list, tuple) else value for value in values)  # fmt: skip
 
 
-def _frozen(value: Any) -> Any:
-    """What is the same to a function and only that, with a hash."""
-    if isinstance(value, slice):
-        return (slice, value.start, value.stop, value.step)
-    return (type(value), value)
-
-
 def at_once(raw: Callable[..., Any], args: Tuple[Any, ...], named: Dict[str, Any]) -> Any:
     """Runs raw(*args, **named) on arrays. Raises what it raises, and what a call of a program does."""
     leaves, tree = flatten((args, named))
@@ -88,9 +91,9 @@ def at_once(raw: Callable[..., Any], args: Tuple[Any, ...], named: Dict[str, Any
             moving.append(at)
             specs.append(leaf_kinds.spec_of(leaf))
         else:
-            if isinstance(leaf, np.generic):
+            if isinstance(leaf, np.generic) and raw.__name__ not in _OPERANDS:
                 leaf = leaves[at] = leaf.item()
-            specs.append(_frozen(leaf))
+            specs.append(leaf_kinds.exact(leaf))
     given = [leaves[at] for at in moving]
     client, device = leaf_kinds.place_of(given, None)
     kinds = [specs[at] for at in moving]

@@ -16,6 +16,7 @@ from typing import Any, Callable, Dict, List, Sequence, Tuple, Union
 from kiln.errors import DTypeError, InvalidArgument, ShapeError
 from kiln.functional.jit import Jitted, name_of
 from kiln.functional.kept import of_client
+from kiln.functional.leaves import OUTSIDE
 from kiln.functional.tracing import Trace, active
 from kiln.functional.trees import flatten, paths, unflatten
 from kiln.tensor import Tensor
@@ -40,7 +41,7 @@ def value_and_grad(function: Callable[..., Any], argnums: Union[int, Sequence[in
     def differentiated(*args: Any, **named: Any) -> Any:
         trace = active()
         if trace is None:
-            return Jitted(differentiated, None, (), (), ())(*args, **named)
+            return Jitted(differentiated, None, (), (), (), OUTSIDE)(*args, **named)
         return _traced(trace, function, name, numbers, isinstance(argnums, int), has_aux, args, named)
 
     return differentiated

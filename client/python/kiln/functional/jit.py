@@ -44,26 +44,37 @@ class Jitted:
     """What jit() gives: called as the function itself. Threads: any."""
 
     def __init__(self, function: Callable[..., Any], client: Optional[Any], static_argnums: Numbers,
-                 static_argnames: Union[str, Sequence[str]], donate_argnums: Numbers):
+                 static_argnames: Union[str, Sequence[str]], donate_argnums: Numbers, remedy: str = leaf_kinds.STATIC):
         if not callable(function):
             raise InvalidArgument("jit takes a function, not %r" % (function,), code="BAD_ARGUMENT")
         functools.update_wrapper(self, function, updated=())
         self._function, self._client, self._name = function, client, name_of(function)
-        self._static_at, self._static_names = self._statics(several(static_argnums), several(static_argnames))
-        self._donated = several(donate_argnums)
+        self._static_at, self._static_names = self._statics(self._places(static_argnums), several(static_argnames))
+        self._donated = self._places(donate_argnums)
         both = set(self._static_at) & set(self._donated)
         if both:
             raise InvalidArgument("argument %d of %s cannot be static and donated" % (min(both), self._name),
                                   code="BAD_ARGUMENT")  # fmt: skip
-        self._cache = Kept(MOST)
+        self._cache, self._remedy = Kept(MOST), remedy
+
+    def _known(self) -> List[str]:
+        """The names of its arguments by place, where its signature tells."""
+        try:
+            rows = inspect.signature(self._function).parameters.values()
+        except (TypeError, ValueError):
+            return []
+        return [row.name for row in rows if row.kind in (row.POSITIONAL_ONLY, row.POSITIONAL_OR_KEYWORD)]
+
+    def _places(self, numbers: Numbers) -> Tuple[int, ...]:
+        """Counted from 0; negative ones count from the last argument in the signature."""
+        count = len(self._known())
+        if min(several(numbers), default=0) < -count:
+            raise InvalidArgument("there is no argument %d of %s" % (min(several(numbers)), self._name), code="BAD_ARGUMENT")
+        return tuple(at + count if at < 0 else at for at in several(numbers))
 
     def _statics(self, numbers: Sequence[int], names: Sequence[str]) -> Tuple[Tuple[int, ...], Tuple[str, ...]]:
         """Each by place and by name, where the function's signature tells."""
-        try:
-            known = [row.name for row in inspect.signature(self._function).parameters.values()
-                     if row.kind in (row.POSITIONAL_ONLY, row.POSITIONAL_OR_KEYWORD)]  # fmt: skip
-        except (TypeError, ValueError):
-            known = []
+        known = self._known()
         named = set(names) | {known[at] for at in numbers if at < len(known)}
         placed = set(numbers) | {known.index(name) for name in names if name in known}
         return tuple(sorted(placed)), tuple(sorted(named))
@@ -84,7 +95,7 @@ class Jitted:
         specs = [leaf_kinds.spec_of(leaf) for leaf in leaves]
         if None in specs:
             at = specs.index(None)
-            raise leaf_kinds.refuse(leaves[at], self._where(tree, at))
+            raise leaf_kinds.refuse(leaves[at], self._where(tree, at), self._remedy)
         client, device = leaf_kinds.place_of(leaves, self._client)
         key = (tree, tuple(specs), client, device, statics, alike(leaves, specs))
         traced = self._cache.get(key)
@@ -105,8 +116,7 @@ class Jitted:
                                       remedy="give a tuple for a list; arrays are no static arguments") from None  # fmt: skip
         places = {at for at, _ in statics}
         rest = tuple(None if at in places else value for at, value in enumerate(args))
-        # 1, 1.0 and True are equal, and are not the same to a function.
-        typed = tuple((at, type(value), value) for at, value in statics)
+        typed = tuple((at, leaf_kinds.exact(value), value) for at, value in statics)
         return rest, {name: value for name, value in named.items() if name not in places}, typed
 
     def _trace(self, key: Any, leaves: List[Any]) -> Traced:
@@ -125,11 +135,16 @@ class Jitted:
         if self._cache:
             log.info("%s is traced again, the %d. time: for (%s)", self._name, len(self._cache) + 1,
                      ", ".join([*map(leaf_kinds.shown, specs), *("%s=%r" % (at, value) for at, _, value in statics)]))  # fmt: skip
-        counts = [child.count for child in tree.children[0].children]
-        donated = [sum(counts[:number]) + at for number in self._donated if number < len(counts) for at in range(counts[number])]
-        traced = trace(self._name, client, device, specs, call, leaves, donated)
+        traced = trace(self._name, client, device, specs, call, leaves, self._given_up(tree))
         self._cache.drop(lambda key: key[2].closed)
         return self._cache.put(key, traced)
+
+    def _given_up(self, tree: Tree) -> List[int]:
+        """The leaves of what is donated, by place or by name."""
+        placed, named = tree.children
+        donated = {*self._donated, *(name for at, name in enumerate(self._known()) if at in self._donated)}
+        whole = [key in donated for key, child in [*enumerate(placed.children), *zip(named.names, named.children)] for _ in range(child.count)]
+        return [at for at, given in enumerate(whole) if given]
 
     def _where(self, tree: Tree, at: int) -> str:
         which = paths(tree)[at][4:].split("]", 1)  # after [0][, or [1][: by place, or by name
@@ -154,7 +169,7 @@ def jit(function: Optional[Callable[..., Any]] = None, *, client: Optional[Any] 
 
     client           whose program it is where no argument is an array of a client's; default: the current one
     static_argnums,  arguments that stay Python's: the function is traced for each of their values;
-    static_argnames  they have a hash
+    static_argnames  they have a hash. Negative places count from the last, here and below
     donate_argnums   arguments whose arrays are given up: their memory is used for results, and they
                      raise BufferFreed afterwards
 

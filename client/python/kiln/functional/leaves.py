@@ -48,13 +48,17 @@ def shown(spec: Any) -> str:
     return "%s[%s]" % (BY_NUMBER[spec[0]].name, ",".join(map(str, spec[1])))
 
 
-def refuse(leaf: Any, where: str) -> Exception:
+STATIC = "name it in static_argnums if the function is to be traced for it"
+OUTSIDE = "let the function find it outside: lambda x: f(x, it)"  # of grad and vmap, which have no static arguments
+
+
+def refuse(leaf: Any, where: str, remedy: str = STATIC) -> Exception:
     """What is raised for a leaf without a spec."""
     if isinstance(leaf, Value):
         return InvalidArgument("%s is a traced value, outside of the function that it was traced in" % where,
                                code="BAD_ARGUMENT", remedy="return it from the function")  # fmt: skip
     return UnsupportedDType("%s is a %s, and no array, number or tree of them" % (where, type(leaf).__name__),
-                            code="BAD_ARGUMENT", remedy="name it in static_argnums if the function is to be traced for it")  # fmt: skip
+                            code="BAD_ARGUMENT", remedy=remedy)  # fmt: skip
 
 
 def place_of(leaves: Sequence[Any], client: Optional[Any]) -> Tuple[Any, str]:
@@ -72,6 +76,15 @@ def place_of(leaves: Sequence[Any], client: Optional[Any]) -> Tuple[Any, str]:
             client, device = leaf.client, device or leaf.device
     client = current() if client is None else client
     return client, device or client.device or client._connection.devices[0]
+
+
+def exact(value: Any) -> Any:
+    """A key of what is the same to a function and only that: 1, 1.0 and True are equal, and so are 0.0 and -0.0."""
+    if isinstance(value, (tuple, frozenset)):
+        return (type(value), (tuple if isinstance(value, tuple) else frozenset)(map(exact, value)))
+    if isinstance(value, slice):
+        return (slice, *map(exact, (value.start, value.stop, value.step)))
+    return (type(value), repr(value) if isinstance(value, (float, complex, np.inexact)) else value)
 
 
 def argument(leaf: Any, spec: Any) -> Any:

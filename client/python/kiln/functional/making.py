@@ -9,12 +9,13 @@ from typing import Any, Optional
 
 import numpy as np
 
+from kiln import arrays
 from kiln.buffers import Buffer
 from kiln.dtypes import chosen, dtype as dtype_of
 from kiln.functional.array import Array
 from kiln.functional.current import current
 from kiln.functional.eager import dispatched
-from kiln.functional.held import made
+from kiln.functional.held import Held, made
 from kiln.functional.names import offer
 from kiln.functional.tracing import active
 from kiln.movement import stack
@@ -40,15 +41,15 @@ def array(value: Any, dtype: Any = None, *, client: Optional[Any] = None, device
     return made(client, client.buffer(value, dtype, device=device))
 
 
-def full(shape: Any, value: Any, dtype: Any = None, *, client: Optional[Any] = None) -> Any:
+def full(shape: Any, value: Any, dtype: Any = None, *, client: Optional[Any] = None, device: Optional[str] = None) -> Any:
     """An array of one number; as numpy, of the number's dtype if none is given."""
     kind = chosen("full", dtype) if dtype is not None else dtype_of(np.asarray(value).dtype)
     trace = active()
     if trace is not None:
         return trace.full(shape, value, kind)
     client = current() if client is None else client
-    buffer = client.empty(shape, kind)
-    return made(client, buffer.fill(value) if value and buffer.size else buffer)
+    buffer = client.empty(shape, kind, device=device)
+    return made(client, buffer.fill(value) if buffer.size and any(arrays.element(value, kind)) else buffer)
 
 
 def zeros(shape: Any, dtype: Any = "float64", *, client: Optional[Any] = None) -> Any:
@@ -60,19 +61,24 @@ def ones(shape: Any, dtype: Any = "float64", *, client: Optional[Any] = None) ->
 
 
 def zeros_like(x: Any, dtype: Any = None) -> Any:
-    """Zeros of the shape of an array or a traced value, and of its dtype if none is given."""
-    return full(x.shape, 0, x.dtype if dtype is None else dtype, client=getattr(x, "client", None))
+    """Zeros of the shape of an array or a traced value, and of its dtype if none is given; where the array is."""
+    return _full_like(x, 0, dtype)
 
 
 def ones_like(x: Any, dtype: Any = None) -> Any:
-    return full(x.shape, 1, x.dtype if dtype is None else dtype, client=getattr(x, "client", None))
+    return _full_like(x, 1, dtype)
+
+
+def _full_like(x: Any, value: Any, dtype: Any) -> Any:
+    client, device = (x.client, x.device) if isinstance(x, Held) else (None, None)
+    return full(x.shape, value, x.dtype if dtype is None else dtype, client=client, device=device)
 
 
 def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None, *, client: Optional[Any] = None) -> Any:
     """numpy.arange, made on the device."""
     trace = active()
     if trace is not None:
-        return trace.constant(np.arange(start, stop, step) if stop is not None else np.arange(start), dtype)
+        return trace.constant(np.arange(*((0, start) if stop is None else (start, stop)), step), dtype)
     client = current() if client is None else client
     return made(client, client.arange(start, stop, step, dtype))
 

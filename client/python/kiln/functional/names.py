@@ -6,6 +6,9 @@ import inspect
 from typing import Any, Dict, Optional
 
 _OURS: Dict[str, Any] = {}
+# Of numpy's functions that write, where they do; of those in Python their signatures tell, too.
+_WRITTEN = {"copyto": (0, "dst"), "fill_diagonal": (0, "a"), "place": (0, "arr"), "put": (0, "a"), "put_along_axis": (0, "arr"),
+            "putmask": (0, "a"), "dot": (2, "out"), "concatenate": (2, "out")}  # fmt: skip
 # What a ufunc is called here, if not by its own name.
 _UFUNCS = {"true_divide": "divide"}
 
@@ -18,6 +21,17 @@ def offer(functions: Dict[str, Any]) -> None:
 def for_ufunc(ufunc: Any, method: str, named: Any) -> Optional[Any]:
     """Ours for a plain call of a ufunc; None if there is none."""
     return _OURS.get(_UFUNCS.get(ufunc.__name__, ufunc.__name__)) if method == "__call__" and not named else None
+
+
+def written(function: Any, args: Any, kwargs: Any) -> Any:
+    """What a call of a function of numpy's writes to, or None."""
+    place, name = _WRITTEN.get(function.__name__, (len(args), "out"))
+    if place < len(args) or name in kwargs:
+        return args[place] if place < len(args) else kwargs[name]
+    try:
+        return inspect.signature(function).bind(*args, **kwargs).arguments.get("out")
+    except (TypeError, ValueError):
+        return None
 
 
 def for_function(function: Any, args: Any, kwargs: Any) -> Optional[Any]:

@@ -14,21 +14,21 @@ was read keeps what it had: the first write after it goes to a copy.
 
 from __future__ import annotations
 
-from typing import Any, List, Optional, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
 from kiln.buffers import Buffer
 from kiln.dtypes import BY_NUMBER
 from kiln.elementwise import astype
-from kiln.errors import DTypeError, ShapeError
+from kiln.errors import DTypeError, GraphError, ShapeError
 from kiln.functional import leaves as leaf_kinds
 from kiln.functional.held import Held, made
 from kiln.functional.tracing import active
 from kiln.functional.trees import describe, flatten, paths, unflatten
-from kiln.handles import Single
+from kiln.handles import OfItsProcess
 
 
-class State(Single):
-    """A tree of arrays (numbers become arrays) whose form, shapes and dtypes stay. One thread at a time.
+class State(OfItsProcess):
+    """A tree of arrays (numbers become arrays) whose form, shapes and dtypes stay. One thread at a time. A copy is another state.
 
     Raises UnsupportedDType for a leaf that is no array or number.
     """
@@ -96,6 +96,26 @@ class State(Single):
         if written and array.shared:
             array = self._arrays[at] = made(self.client, array.own_buffer())
         return array.buffer
+
+    def twin(self) -> "State":
+        """Another of the same arrays, until either is written: what stands for it where a function is traced."""
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        return other
+
+    def __copy__(self) -> "State":
+        if active() is not None:
+            raise GraphError("a traced function copies a State, of which it has no values", code="BAD_ARGUMENT",
+                             remedy="copy it outside")  # fmt: skip
+        other = self.twin()
+        other._arrays = [self._array(array, array.spec) for array in self._arrays]
+        return other
+
+    def __deepcopy__(self, memo: Dict[int, Any]) -> "State":
+        return self.__copy__()
+
+    def _instead(self) -> str:
+        return "pickle the arrays of its value as numpy's"
 
     def __repr__(self) -> str:
         rows = ["%s %s" % (name, leaf_kinds.shown(spec)) for name, spec in zip(self.names, self.specs)]

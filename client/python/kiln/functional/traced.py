@@ -19,6 +19,7 @@ from kiln.functional.state import State
 from kiln.functional.trees import NOTHING, Tree, flatten, paths, unflatten
 from kiln.functional.tracing import Trace
 from kiln.tensor import Tensor
+from kiln.value import emit
 
 log = logging.getLogger("kiln.jit")
 
@@ -40,6 +41,7 @@ class Traced:
         self.program: Optional[Any] = None
         self.arguments: List[Tuple[int, int]] = []  # (slot, place of the leaf)
         self.donated: Dict[int, int] = {}  # those among them that are given up
+        self.ended: List[int] = []  # the places of all that are
         self.captured: List[Tuple[int, Held]] = []
         self.states: List[Tuple[Any, List[Tuple[int, int, bool]]]] = []  # (State or a leaf's place, (slot, leaf of it, whether set))
         self.results: List[Any] = []  # number of the program's result, or Same
@@ -66,8 +68,8 @@ class Traced:
                 for slot, at, is_set in rows:
                     values[slot] = state.buffer(at, is_set)
             given = self.program.run(values, out="buffers").results
-            for slot, at in self.donated.items():
-                self._end(leaves[at], given)
+        for at in self.ended:
+            self._end(leaves[at], given)
         client = self.client
         return unflatten(self.tree, [
             Held._made(client, given[one], one in self.twice) if type(one) is int else self._same(one.of, leaves)
@@ -102,10 +104,12 @@ def trace(name: str, client: Any, device: str, specs: Sequence[Any],
     began = time.perf_counter()
     with Trace(client, device, name) as graph:
         values: List[Any] = []
+        stands: Dict[int, State] = {}
         for leaf, spec in zip(leaves, specs):
             if isinstance(leaf, State):
-                graph.follow(leaf)
-                values.append(leaf)
+                # Another than the state itself, which the function may find outside, too.
+                values.append(stands.setdefault(id(leaf), leaf.twin()))
+                graph.follow(values[-1])
             else:
                 values.append(graph.leaf(spec))
         out = call(values)
@@ -121,11 +125,13 @@ def _finish(graph: Trace, values: List[Any], leaves: Sequence[Any], out: Any, do
     given = {at: value for at, value in enumerate(values) if isinstance(value, Tensor)}
     donated = {at: given[at] for at in donate if at in given and not given[at].weak}
     outputs = _results(graph, built, out, {value.node: at for at, value in given.items() if at not in donated})
-    graph.output(*_in_donated(graph, outputs, donated))
-    for followed in graph.states.values():
-        for parameter, now in zip(followed.parameters, followed.now):
-            if now is not parameter:
-                graph.update(parameter, now)
+    stored = _in_donated(outputs, donated)
+    updated = [(parameter, now) for followed in graph.states.values()
+               for parameter, now in zip(followed.parameters, followed.now) if now is not parameter]  # fmt: skip
+    become = {target.node: one.node for target, one in stored + updated if target is not None}
+    graph.output(*(one if target is None else graph.assign(target, _apart(one, become)) for target, one in stored))
+    for parameter, now in updated:
+        graph.update(parameter, _apart(now, become))
     if graph._outputs:
         message = graph.build()
         graph.check_whole(message)
@@ -133,8 +139,9 @@ def _finish(graph: Trace, values: List[Any], leaves: Sequence[Any], out: Any, do
     used = set(built.program._order) if built.program is not None else set()
     built.arguments = [(value.slot, at) for at, value in given.items() if value.slot in used]
     built.donated = {value.slot: at for at, value in donated.items() if value.slot in used}
+    built.ended = list(donated)
     built.captured = [(tensor.slot, array) for array, tensor in graph.captured.values() if tensor.slot in used]
-    where = {id(leaf): at for at, leaf in reversed(list(enumerate(leaves))) if isinstance(leaf, State)}
+    where = {id(value): at for at, value in enumerate(values) if isinstance(value, State)}
     for followed in graph.states.values():
         rows = [(parameter.slot, at, now is not parameter)
                 for at, (parameter, now) in enumerate(zip(followed.parameters, followed.now)) if parameter.slot in used]  # fmt: skip
@@ -167,17 +174,21 @@ def _results(graph: Trace, built: Traced, out: Any, arguments: Dict[int, int]) -
     return outputs
 
 
-def _in_donated(graph: Trace, outputs: List[Tensor], donated: Dict[int, Tensor]) -> List[Tensor]:
-    """The results, each in the memory of a donated argument of its type, if one is left."""
+def _apart(one: Tensor, become: Dict[int, int]) -> Tensor:
+    """What is stored; a copy of a parameter that becomes another itself, as in a swap."""
+    return emit("CONTIGUOUS", (one,), one.dtype, one.shape) if become.get(one.node) in become else one
+
+
+def _in_donated(outputs: List[Tensor], donated: Dict[int, Tensor]) -> List[Tuple[Optional[Tensor], Tensor]]:
+    """The results, each with a donated argument of its type in whose memory it is to be, if one is left."""
     spare = list(donated.values())
-    stored = []
+    stored: List[Tuple[Optional[Tensor], Tensor]] = []
     for one in outputs:
         fit = next((parameter for parameter in spare if parameter.node != one.node
                     and (parameter.dtype, parameter.shape) == (one.dtype, one.shape)), None)  # fmt: skip
         if fit is not None:
             spare = [parameter for parameter in spare if parameter is not fit]
-            one = graph.assign(fit, one)
-        stored.append(one)
+        stored.append((fit, one))
     return stored
 
 

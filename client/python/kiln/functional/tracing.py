@@ -96,8 +96,7 @@ class Trace(Graph):
 
     def _brought(self, key: Any, array: Held) -> Tensor:
         if key not in self.captured:
-            if array.client is not self.client:
-                raise GraphError("%s uses an array of another client's" % self.name, code="BAD_ARGUMENT")
+            self._is_ours(array, "an array")
             self.captured[key] = (array, self.leaf(array.spec))
         return self.captured[key][1]
 
@@ -132,10 +131,15 @@ class Trace(Graph):
     def follow(self, state: Any) -> Followed:
         """A State, from the first time that the function touches it."""
         if id(state) not in self.states:
+            self._is_ours(state, "a State")
             self.states[id(state)] = Followed(state, [self.leaf(spec) for spec in state.specs])
         return self.states[id(state)]
 
     # -- what must not come in
+
+    def _is_ours(self, found: Any, what: str) -> None:
+        if found.client is not self.client:
+            raise GraphError("%s uses %s of another client's" % (self.name, what), code="BAD_ARGUMENT")
 
     def stranger(self, function: str, tensor: Value) -> GraphError:
         if isinstance(tensor.graph, Trace) and not tensor.graph.open:

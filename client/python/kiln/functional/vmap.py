@@ -15,6 +15,7 @@ from typing import Any, Callable, Dict, List, Sequence
 from kiln.errors import InvalidArgument, ShapeError
 from kiln.functional.batching import Batch
 from kiln.functional.jit import Jitted, name_of
+from kiln.functional.leaves import OUTSIDE
 from kiln.functional.tracing import Trace, active
 from kiln.functional.trees import flatten, paths, prefix, unflatten
 from kiln.movement import broadcast_to, moveaxis
@@ -37,7 +38,7 @@ def vmap(function: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> C
     def mapped(*args: Any, **named: Any) -> Any:
         trace = active()
         if trace is None:
-            return Jitted(mapped, None, (), (), ())(*args, **named)
+            return Jitted(mapped, None, (), (), (), OUTSIDE)(*args, **named)
         return _traced(trace, function, name, in_axes, out_axes, args, named)
 
     return mapped

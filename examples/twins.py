@@ -1,0 +1,25 @@
+"""Runs a function beside its numpy twin, and prints how long each takes and how far they are apart."""
+import time
+
+import kiln
+import numpy as np
+
+
+def best(function, args, rounds):
+    """Its result, and the least seconds of a call."""
+    times = []
+    for _ in range(rounds):
+        begin = time.perf_counter()
+        result = np.asarray(function(*args))
+        times.append(time.perf_counter() - begin)
+    return result, min(times)
+
+
+def beside(name, theirs, ours, args, rounds=3):
+    """(seconds with numpy, with Kiln, how far they are apart), on the server at KILN_ADDR or localhost:7437."""
+    with kiln.connect():
+        wanted, before = best(theirs, args, rounds)
+        found, after = best(ours, args, rounds)
+    apart = float(np.abs(found - wanted).max())
+    print("%s: numpy %.1f ms, kiln %.1f ms, apart by %.1e" % (name, 1e3 * before, 1e3 * after, apart))
+    return before, after, apart
