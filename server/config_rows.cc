@@ -101,6 +101,9 @@ const std::vector<ConfigRow>& ConfigRows() {
       {"disable_pass", "",
        "optional passes of the compiler to leave out, separated by commas, to find the one at fault: "
        "optimize,keep_row. A name that cannot be left out is refused with those that can"},
+      {"batching", "true",
+       "run executions of a program that come while one runs as one, where it is proved that their rows do not mix "
+       "(docs/batching.md); false: each alone"},
       {"audit_log", "",
        "file of lines of JSON: who changed what for others, and who was refused (docs/operations.md); opened anew at "
        "SIGHUP; empty: none"},
@@ -117,9 +120,6 @@ const std::vector<ConfigRow>& ConfigRows() {
       {"model_sizes", "*=1:256",
        "sizes of the models' named dimensions, as batch=1:64,tokens=128,*=1:256: the least and the greatest, or a "
        "number; * is each other name, without which it is refused"},
-      {"model_batching", "true",
-       "run requests for a model that come while one runs as one, where it is proved that rows do not mix "
-       "(docs/serving.md); false: each alone"},
       {"model_limits.max_models", "256", "most versions that are loaded"},
       {"model_limits.max_bytes", "4294967296", "most bytes of a version's files"},
       {"model_limits.max_seconds", "300", "longest load of a version"},

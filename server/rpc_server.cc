@@ -100,7 +100,6 @@ absl::StatusOr<std::unique_ptr<ModelRepository>> OpenModels(const v1::ServerConf
   options.load.device = config.models_device();
   KILN_ASSIGN_OR_RETURN(options.load.sizes, ParseModelSizes(config.model_sizes()));
   options.load.max_bytes = config.model_limits().max_bytes();
-  options.load.batching = config.model_batching();
   KILN_ASSIGN_OR_RETURN(options.versions, ParseVersionPolicy(config.model_versions()));
   options.max_models = config.model_limits().max_models();
   options.max_time = absl::Seconds(config.model_limits().max_seconds());

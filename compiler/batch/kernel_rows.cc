@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "compiler/ir/build.h"
 #include "compiler/rewrite/rewrite.h"
@@ -56,15 +55,16 @@ bool StoresInOrder(Graph& graph, const Nest& nest) {
 
 // What of a shared buffer's kernel has to do with rows; it has the variable somewhere.
 RowFault FaultOfShared(UOp* kernel, const UOp* variable) {
+  Dependents dependents(variable);
   const std::vector<UOp*> order = Toposort(kernel);
   for (const UOp* uop : order) {
     if (uop->op() != Op::REDUCE) continue;
-    for (UOp* loop : uop->src().subspan(1)) {
-      if (DependsOn(loop, variable)) return {Forbids::kReducesRows, uop};
+    for (const UOp* loop : uop->src().subspan(1)) {
+      if (dependents.Contain(loop)) return {Forbids::kReducesRows, uop};
     }
   }
   for (const UOp* uop : order) {
-    if (uop->op() == Op::LOAD && IsPlace(uop->src(0)) && DependsOn(uop->src(0)->src(0)->shape()[0], variable))
+    if (uop->op() == Op::LOAD && IsPlace(uop->src(0)) && dependents.Contain(uop->src(0)->src(0)->shape()[0]))
       return {Forbids::kMadeOfRows, uop};
   }
   return {Forbids::kVariable, kernel};
@@ -76,7 +76,7 @@ class RowWalk {
  public:
   // `row` is b; `whole` the loop over rows as the kernel has it, which may be b itself.
   RowWalk(Graph& graph, UOp* variable, UOp* row, const UOp* whole, std::vector<RowEquation>* used)
-      : graph_(graph), variable_(variable), row_(row), whole_(whole), used_(used) {}
+      : graph_(graph), variable_(variable), dependents_(variable), row_(row), whole_(whole), used_(used) {}
 
   // What `uop` may be is said where it may not have to do with rows.
   void Add(UOp* uop, Forbids why) {
@@ -122,7 +122,7 @@ class RowWalk {
     Add(item.uop->src(0), item.why);
     for (UOp* loop : item.uop->src().subspan(1)) {
       if (loop->op() != Op::RANGE) return RowFault{Forbids::kUnknown, item.uop};
-      if (loop == row_ || loop == whole_ || DependsOn(loop->src(0), variable_))
+      if (loop == row_ || loop == whole_ || dependents_.Contain(loop->src(0)))
         return RowFault{Forbids::kReducesRows, item.uop};
       Add(loop, item.why);
     }
@@ -135,7 +135,7 @@ class RowWalk {
     const UOp* buffer = load->src(0)->src(0);
     UOp* index = load->src(0)->src(1);
     UOp* gate = load->src().size() > 2 ? load->src(2) : nullptr;
-    if (DependsOn(buffer->shape()[0], variable_)) {
+    if (dependents_.Contain(buffer->shape()[0])) {
       const std::optional<Polynomial> stride = PerRow(graph_, PolynomialOf(graph_, buffer->shape()[0]), variable_);
       if (!stride.has_value()) return RowFault{Forbids::kShape, buffer};
       Polynomial factor, rest;
@@ -176,6 +176,7 @@ class RowWalk {
 
   Graph& graph_;
   UOp* variable_;
+  Dependents dependents_;
   UOp* row_;
   const UOp* whole_;
   std::vector<RowEquation>* used_;
@@ -208,15 +209,30 @@ absl::string_view Words(Forbids why) {
   return "";
 }
 
-bool DependsOn(UOp* root, const UOp* leaf) {
-  const std::vector<UOp*> order = Toposort(root);
-  return std::find(order.begin(), order.end(), leaf) != order.end();
+bool Dependents::Contain(const UOp* root) {
+  std::vector<const UOp*> left = {root};
+  while (!left.empty()) {
+    const UOp* node = left.back();
+    const size_t before = left.size();
+    bool depends = node == leaf_;
+    if (!known_.contains(node)) {
+      for (const UOp* source : node->src()) {
+        const auto known = known_.find(source);
+        if (known == known_.end()) left.push_back(source);
+        depends = depends || (known != known_.end() && known->second);
+      }
+    }
+    if (left.size() > before) continue;  // its sources first
+    known_.try_emplace(node, depends);
+    left.pop_back();
+  }
+  return known_.find(root)->second;
 }
 
 std::optional<Polynomial> PerRow(Graph& graph, const Polynomial& size, UOp* variable) {
   const std::optional<Polynomial> each = size.DividedBy(PolynomialOf(graph, variable));
   if (!each.has_value() || !each->Range().has_value()) return std::nullopt;
-  if (DependsOn(FromPolynomial(graph, *each), variable)) return std::nullopt;
+  if (Dependents(variable).Contain(FromPolynomial(graph, *each))) return std::nullopt;
   return each;
 }
 
@@ -228,7 +244,7 @@ std::optional<RowFault> FaultOfKernel(Graph& graph, UOp* kernel, UOp* variable, 
     if (IsBuffer(uop) && uop->arg_as<BufferArg>().slot == 0) return RowFault{Forbids::kUpdates, nest->store};
   }
   const Dim& elements = stored->shape()[0];
-  const bool shared = variable == nullptr || !DependsOn(elements, variable);
+  const bool shared = variable == nullptr || !Dependents(variable).Contain(elements);
   if (shared && variable != nullptr) return FaultOfShared(kernel, variable);
   if (!shared && !PerRow(graph, PolynomialOf(graph, elements), variable).has_value())
     return RowFault{Forbids::kShape, nest->store};

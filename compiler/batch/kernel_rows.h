@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/string_view.h"
 #include "compiler/ir/graph.h"
 #include "compiler/ir/polynomial.h"
@@ -48,9 +49,17 @@ struct RowEquation {
   UOp* gate;  // null: always
 };
 
-// Whether `leaf` is under `root`.
-bool DependsOn(UOp* root, const UOp* leaf);
-inline bool DependsOn(const Dim& size, const UOp* leaf) { return !size.IsConst() && DependsOn(size.expr(), leaf); }
+// The nodes that have `leaf` under them. Each node is looked at once, for sizes share much, and many ask.
+class Dependents {
+ public:
+  explicit Dependents(const UOp* leaf) : leaf_(leaf) {}
+  bool Contain(const UOp* node);
+  bool Contain(const Dim& size) { return !size.IsConst() && Contain(size.expr()); }
+
+ private:
+  const UOp* const leaf_;
+  absl::flat_hash_map<const UOp*, bool> known_;
+};
 
 // `size` as a multiple of `variable` that does not depend on it any further; nothing if it is none.
 std::optional<Polynomial> PerRow(Graph& graph, const Polynomial& size, UOp* variable);

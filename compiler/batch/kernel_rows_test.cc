@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
+#include "compiler/ir/build.h"
 #include "compiler/testing/read_text.h"
 
 namespace kiln::compiler {
@@ -45,6 +46,24 @@ class KernelRowsTest : public testing::Test {
   Graph graph_;
   std::vector<RowEquation> used_;
 };
+
+TEST_F(KernelRowsTest, DependentsAreFoundThroughSharedNodes) {
+  UOp* leaf = ReadText(graph_, "0 STACK []\n1 PARAM [0] slot=9 dtype=int64 space=ALU name=\"n\" min=1 max=64");
+  UOp* other = graph_.Make(Op::RANGE, {ConstInt(graph_, DType::kInt64, 4)},
+                          RangeArg{graph_.NextId(), AxisType::kLoop});
+  UOp* doubled = leaf;
+  UOp* apart = other;
+  for (int i = 0; i < 1000; ++i) {
+    doubled = graph_.Make(Op::XOR, {doubled, doubled});
+    apart = graph_.Make(Op::XOR, {apart, apart});
+  }
+  Dependents dependents(leaf);
+  EXPECT_TRUE(dependents.Contain(doubled));
+  EXPECT_TRUE(dependents.Contain(leaf));
+  EXPECT_FALSE(dependents.Contain(apart));
+  EXPECT_FALSE(dependents.Contain(Dim(5)));
+  EXPECT_TRUE(dependents.Contain(Dim(leaf, 1, 64)));
+}
 
 TEST_F(KernelRowsTest, ACopyReadsItsOwnRow) {
   EXPECT_EQ(Fault("15 STORE [12, 14]\n16 END [15, 7, 8]\n17 SINK [16]"), std::nullopt);

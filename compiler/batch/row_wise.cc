@@ -15,7 +15,7 @@ namespace {
 class Proof {
  public:
   Proof(Graph& graph, const Function& function, UOp* variable, size_t& left, std::vector<RowEquation>* used)
-      : graph_(graph), function_(function), variable_(variable), left_(left), used_(used) {}
+      : graph_(graph), function_(function), variable_(variable), left_(left), used_(used), dependents_(variable) {}
 
   RowWise Run(UOp* calls) {
     RowWise proof;
@@ -34,7 +34,7 @@ class Proof {
   }
 
   // 1, but for what the kernels' order says.
-  Obstacle Effects() const {
+  Obstacle Effects() {
     if (!function_.bodies.empty()) return Deny(Forbids::kByHand, function_.bodies.begin()->second, "");
     for (size_t i = 0; i < function_.parameters.size(); ++i) {
       if (function_.written[i]) return Deny(Forbids::kUpdates, function_.parameters[i], Parameter(i));
@@ -45,7 +45,7 @@ class Proof {
         return Deny(Forbids::kUpdates, result.value, Result(i));
     }
     for (const Function::Condition& condition : function_.conditions) {
-      if (DependsOn(condition.size, variable_)) return Deny(Forbids::kCondition, condition.size, condition.text);
+      if (dependents_.Contain(condition.size)) return Deny(Forbids::kCondition, condition.size, condition.text);
     }
     return std::nullopt;
   }
@@ -70,7 +70,7 @@ class Proof {
     RowPart part;
     const Shape& shape = storage->shape();
     for (size_t axis = 0; axis < shape.size(); ++axis) {
-      if (!DependsOn(shape[axis], variable_)) continue;
+      if (!dependents_.Contain(shape[axis])) continue;
       const std::optional<Polynomial> each = PerRow(graph_, PolynomialOf(graph_, shape[axis]), variable_);
       if (axis > 0 || !each.has_value()) return false;
       part = {true, DimOf(graph_, *each)};
@@ -126,12 +126,8 @@ class Proof {
   }
 
   bool HasRows(UOp* argument) {
-    return std::any_of(argument->shape().begin(), argument->shape().end(), [this](const Dim& size) {
-      if (size.IsConst()) return false;
-      const auto [known, is_new] = depends_.try_emplace(size.expr());
-      if (is_new) known->second = DependsOn(size, variable_);
-      return known->second;
-    });
+    return std::any_of(argument->shape().begin(), argument->shape().end(),
+                       [this](const Dim& size) { return dependents_.Contain(size); });
   }
 
   // Its first argument is written, and nothing else; what it reads holds what it will hold.
@@ -178,8 +174,7 @@ class Proof {
   UOp* variable_;
   size_t& left_;
   std::vector<RowEquation>* used_;
-  // Of sizes: whether they depend on the variable.
-  absl::flat_hash_map<const UOp*, bool> depends_;
+  Dependents dependents_;  // of the function; kernels have variables of their own
   // By kernel, and its own name for the variable.
   absl::flat_hash_map<std::pair<const UOp*, const UOp*>, std::optional<RowFault>> faults_;
 };

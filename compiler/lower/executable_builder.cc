@@ -12,6 +12,14 @@
 namespace kiln::compiler {
 namespace {
 
+// With something to give each of several callers: a program without results that vary is one for all.
+bool IsRowWise(absl::Span<const Batching> batching, uint32_t slot) {
+  return std::any_of(batching.begin(), batching.end(), [slot](const Batching& each) {
+    return each.slot == slot && each.row_wise() &&
+           std::any_of(each.results.begin(), each.results.end(), [](const Batching::Part& part) { return part.varying; });
+  });
+}
+
 uint64_t BytesOf(const UOp* uop) { return static_cast<uint64_t>(MaxElements(uop->shape()) * ItemSize(uop->dtype())); }
 
 // Shape and bytes of a parameter or a result.
@@ -126,8 +134,7 @@ v1::Signature SignatureOf(const Function& function, absl::Span<const Batching> b
     variable->set_max_value(arg.max);
     const auto binding = function.bindings.find(uop);
     if (binding != function.bindings.end()) variable->set_default_value(binding->second);
-    variable->set_row_wise(std::any_of(batching.begin(), batching.end(),
-                                       [&](const Batching& each) { return each.slot == arg.slot && each.row_wise(); }));
+    variable->set_row_wise(IsRowWise(batching, arg.slot));
   }
   for (const Function::Condition& made : function.conditions) {
     v1::Signature::Condition* condition = signature.add_conditions();

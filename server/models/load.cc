@@ -13,8 +13,6 @@
 #include "absl/synchronization/notification.h"
 #include "base/error.h"
 #include "models/onnx/model.h"
-#include "server/models/batcher.h"
-#include "server/models/rows.h"
 
 namespace kiln::server {
 namespace {
@@ -150,13 +148,6 @@ absl::StatusOr<ServedModelPtr> LoadModel(const ModelFiles& files, const LoadSett
   KILN_RETURN_IF_ERROR(Describe(model, *served));
   KILN_ASSIGN_OR_RETURN(served->program, Compile(model, settings, engine, session, control));
   MarkUsed(*served);
-  if (settings.batching) FindRows(*served);
-  served->batcher = std::make_shared<Batcher>(
-      served.get(),
-      [&engine](ExecuteRequest request, const Control& control, ExecuteCallback done) {
-        engine.Execute(std::move(request), control, std::move(done));
-      },
-      [program = served->program->program] { return program->single()->estimate().expected_ns(); });
   for (onnx::Model::Constant& constant : model.constants) {
     const auto& parameters = served->program->signature().parameters();
     const bool used =

@@ -33,7 +33,6 @@ struct LoadSettings {
   std::string device;  // empty: the first
   ModelSizes sizes;
   uint64_t max_bytes = uint64_t{4} << 30;  // of a version's files, and again of its constants
-  bool batching = true;                    // requests that come together are run together (batcher.h)
 };
 
 // The errors of models/onnx, of the compiler, and of memory; GRAPH_TOO_LARGE, limit "model_limits.max_bytes";

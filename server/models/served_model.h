@@ -7,7 +7,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,8 +24,6 @@ struct ModelDimension {
   int64_t size = 0;
   size_t variable = kNumber;
 };
-
-class Batcher;  // batcher.h
 
 struct ServedModel {
   struct Input {
@@ -47,7 +44,6 @@ struct ServedModel {
     std::string name;
     const Datatype* datatype = nullptr;
     std::vector<int64_t> shape;  // -1: depends on variables
-    bool has_rows = false;       // its leading size is a multiple of ServedModel::rows
   };
   struct Weight {
     uint32_t slot = 0;
@@ -62,11 +58,7 @@ struct ServedModel {
   std::vector<Variable> variables;
   std::vector<Output> outputs;  // in the order of the program's results
   std::vector<Weight> weights;
-  // Of the variables, the number of rows of each input that is used: requests that differ in it alone may be run as
-  // one (rows.h).
-  std::optional<size_t> rows;
   mutable ModelCounters counters;
-  std::shared_ptr<Batcher> batcher;
 };
 
 using ServedModelPtr = std::shared_ptr<const ServedModel>;

@@ -11,7 +11,6 @@
 #include "compiler/options/version.h"
 #include "inference/grpc_service.pb.h"
 #include "server/messages/not_implemented.h"
-#include "server/models/batcher.h"
 #include "server/models/describe.h"
 #include "server/models/infer.h"
 #include "server/models/repository.h"
@@ -140,8 +139,8 @@ void rpc::GRPCInferenceService::ModelInfer(
   asked.parts = &call.parts();
   const absl::Time decoded = SteadyNow();
   call.parts().Set(Part::kDecode, call.begin(), decoded);
-  own->model->batcher->Add(
-      std::move(asked), call.control(), [&call, own, decoded](absl::StatusOr<ExecuteResult> result, int batch) {
+  call.env().engine.Execute(
+      std::move(asked), call.control(), [&call, own, decoded](absl::StatusOr<ExecuteResult> result) {
         const absl::Time executed = SteadyNow();
         const ServedModel& served = *own->model;
         if (!result.ok()) {
@@ -151,15 +150,10 @@ void rpc::GRPCInferenceService::ModelInfer(
         call.MarkDone(decoded, executed);
         FillInferResponse(served, call.request(), own->run, *result, call.response());
         call.Keep(std::move(result->charge));
-        Metrics& metrics = call.env().engine.metrics();
-        metrics.model_requests.Add(1);
-        if (batch > 0) metrics.model_runs.Add(1);
         const ExecuteTiming& timing = result->timing;
-        const absl::Duration input = decoded - call.begin() + Micros(timing.h2d), infer = Micros(timing.device);
-        // It has waited for a run, for its turn, and in the device's queue.
-        const absl::Duration waited = executed - decoded - Micros(timing.h2d) - infer - Micros(timing.d2h);
-        served.counters.Succeeded(call.control().account, batch > 0, call.begin(), SteadyNow() - call.begin(), waited,
-                                  input, infer);
+        served.counters.Succeeded(call.control().account, call.begin(), SteadyNow() - call.begin(),
+                                  Micros(timing.queue), decoded - call.begin() + Micros(timing.h2d),
+                                  Micros(timing.device));
         call.Reply(absl::OkStatus());
       });
 }
