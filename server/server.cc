@@ -210,6 +210,7 @@ EngineOptions ToEngineOptions(const v1::ServerConfig& config) {
   options.disabled_passes = DisabledPasses(config);
   options.trace_buffer_bytes = config.trace_buffer_bytes();
   options.max_inline_result_bytes = LargestMessage(config);
+  options.batching = config.batching();
   const v1::ServerConfig::SessionLimits& sessions = config.session_limits();
   options.sessions.default_lease_seconds = sessions.default_lease_seconds();
   options.sessions.longest_lease_seconds = sessions.max_lease_seconds();

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/graph/graph_hash.h"
+#include "server/engine/batching/batcher.h"
 #include "server/engine/executions/execution.h"
 #include "server/engine/programs/program_key.h"
 
@@ -78,6 +79,7 @@ Engine::Engine(const EngineOptions& options, std::vector<std::unique_ptr<runtime
       runs_(metrics_.get(), NamesOf(devices_), &traces_),
       compile_(Counted(std::move(compile), metrics_)),
       gradient_(std::move(gradient)),
+      batcher_(options.batching ? MakeBatcher() : nullptr),
       turns_(options.turns, devices_),
       table_(options.handles),
       buffers_(&table_, &meetings_, &turns_, options.meeting_timeout,
@@ -102,6 +104,22 @@ Engine::Engine(const EngineOptions& options, std::vector<std::unique_ptr<runtime
   KILN_CHECK(!devices_.empty());
   store_.AlsoDrop(
       [this](const TrustDomain& domain, absl::FunctionRef<bool()> enough) { recordings_.Drop(domain, enough); });
+}
+
+std::unique_ptr<Batcher> Engine::MakeBatcher() {
+  const auto run = [this](ExecuteRequest request, const Control& control, ExecuteCallback done) {
+    ProgramStore::Program program = request.program;
+    Execution* execution = NewExecution(std::move(request), control, std::move(done));
+    execution->Found(std::move(program), /*from_cache=*/true);
+    execution->Run();
+  };
+  return std::make_unique<Batcher>(run, metrics_.get());
+}
+
+// Owns itself from here on.
+Execution* Engine::NewExecution(ExecuteRequest request, const Control& control, ExecuteCallback done) {
+  return new Execution(std::move(request), control, std::move(done), &executor_, &collectives_, &table_, &turns_,
+                       options_.max_inline_result_bytes, metrics_.get());
 }
 
 Engine::~Engine() {
@@ -273,11 +291,9 @@ void Engine::Execute(ExecuteRequest request, const Control& control, ExecuteCall
   auto options = Settled(request.options);
   if (!options.ok()) return done(std::move(options).status());
   request.options = *std::move(options);
-  // Owns itself from here on.
-  auto* execution = new Execution(std::move(request), control, std::move(done), &executor_, &collectives_, &table_,
-                                  &turns_, options_.max_inline_result_bytes, metrics_.get());
+  Execution* execution = NewExecution(std::move(request), control, std::move(done));
   const ExecuteRequest& asked = execution->request();
-  if (asked.program != nullptr) return execution->Start(asked.program, /*from_cache=*/true);
+  if (asked.program != nullptr) return Begin(execution, asked.program, /*from_cache=*/true);
   const absl::Time begin = SteadyNow();
   const auto id = Identify(asked.graph, asked.graph_hash, asked.device, asked.options, asked.caller.get());
   if (!id.ok()) return execution->Fail(id.status());
@@ -291,7 +307,7 @@ void Engine::Execute(ExecuteRequest request, const Control& control, ExecuteCall
   execution->Note(Part::kCache, identified, looked);
   if (program != nullptr) {
     metrics_->cache_lookups.Add(1, CacheResult::kHit, CacheReason::kMemory);
-    return execution->Start(std::move(program), /*from_cache=*/true);
+    return Begin(execution, std::move(program), /*from_cache=*/true);
   }
   if (asked.graph == nullptr) {
     return store_.GetOrLoad(
@@ -302,7 +318,7 @@ void Engine::Execute(ExecuteRequest request, const Control& control, ExecuteCall
           execution->timing().cache = absl::ToDoubleMicroseconds(found - identified);
           execution->Note(Part::kCache, identified, found);
           if (!loaded.ok()) return execution->Fail(std::move(loaded).status());
-          execution->Start(*std::move(loaded), /*from_cache=*/true);
+          Begin(execution, *std::move(loaded), /*from_cache=*/true);
         });
   }
   store_.GetOrCompile(*id, *asked.graph, asked.options, control,
@@ -313,8 +329,13 @@ void Engine::Execute(ExecuteRequest request, const Control& control, ExecuteCall
                         execution->Note(Part::kCompile, looked, compiled);
                         if (!made.ok()) return execution->Fail(std::move(made).status());
                         const bool from_cache = FromCache(**made, how);
-                        execution->Start(*std::move(made), from_cache);
+                        Begin(execution, *std::move(made), from_cache);
                       });
+}
+
+void Engine::Begin(Execution* execution, ProgramStore::Program program, bool from_cache) {
+  execution->Found(std::move(program), from_cache);
+  if (batcher_ == nullptr || !batcher_->Add(*execution)) execution->Run();
 }
 
 }  // namespace kiln::server

@@ -71,6 +71,8 @@ struct EngineOptions {
   std::string collectives_file;
   // Programs that outlive the server; null: none.
   std::shared_ptr<ProgramDisk> disk;
+  // Requests of one program that come while one runs are run as one, where rows do not mix (server/engine/batching).
+  bool batching = true;
   StreamLimits streams;
   Turns::Options turns;
   BeamLimits beam;
@@ -83,6 +85,9 @@ struct EngineOptions {
   // Kinds of device of which there is none, and why. Told to clients.
   std::vector<v1::AbsentDevices> absent;
 };
+
+class Batcher;
+class Execution;
 
 // Safe from any thread. No call blocks for a device or for the compiler: those
 // that may take long answer by callback.
@@ -197,6 +202,10 @@ class Engine {
                                      const compiler::Options& options, const Session* caller) const;
   // A client's options as this server takes them.
   absl::StatusOr<compiler::Options> Settled(compiler::Options options) const;
+  Execution* NewExecution(ExecuteRequest request, const Control& control, ExecuteCallback done);
+  // Its program has been found: it is run, alone or with others.
+  void Begin(Execution* execution, ProgramStore::Program program, bool from_cache);
+  std::unique_ptr<Batcher> MakeBatcher();
   void CountLookup(const absl::StatusOr<ProgramStore::Program>& program, runtime::CacheOutcome how);
   // Sets out to find all programs of a recording; `then` is called when all have been
   // looked for, unless the request itself is at fault.
@@ -214,6 +223,7 @@ class Engine {
   RunCounter runs_;
   const CompileFn compile_;  // counted
   const GradientFn gradient_;
+  const std::unique_ptr<Batcher> batcher_;  // may be null; what waits in `turns_` tells it of its end
   Turns turns_;
   BufferTable table_;
   runtime::collective::Meetings meetings_;

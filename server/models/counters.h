@@ -16,6 +16,7 @@ namespace kiln::server {
 // Nanoseconds, all together.
 struct ModelCounts {
   uint64_t succeeded = 0, failed = 0;
+  uint64_t runs = 0;  // that answered those
   uint64_t success_ns = 0, fail_ns = 0;
   // Parts of success_ns, which add up to it: waiting for a turn and in the device's queue; decoding and copying in;
   // running; and all else, which is copying out and making the answer.
@@ -25,6 +26,7 @@ struct ModelCounts {
   void Add(const ModelCounts& other) {
     succeeded += other.succeeded;
     failed += other.failed;
+    runs += other.runs;
     success_ns += other.success_ns;
     fail_ns += other.fail_ns;
     queue_ns += other.queue_ns;
@@ -38,8 +40,9 @@ struct ModelCounts {
 // By account of who asked, null for callers that have none. Safe from any thread.
 class ModelCounters {
  public:
-  // A request that came at `begin` and took `whole`; negative parts are none, and none is longer than what is left.
-  void Succeeded(const Account* account, absl::Time begin, absl::Duration whole, absl::Duration queue,
+  // A request that came at `begin` and took `whole`, in a run that it is the first of, or not; negative parts are none,
+  // and none is longer than what is left.
+  void Succeeded(const Account* account, bool is_first, absl::Time begin, absl::Duration whole, absl::Duration queue,
                  absl::Duration input, absl::Duration infer) {
     uint64_t left = Nanos(whole);
     const auto part = [&left](absl::Duration wanted) {
@@ -50,6 +53,7 @@ class ModelCounters {
     absl::MutexLock lock(&mutex_);
     ModelCounts& counts = counts_[account];
     ++counts.succeeded;
+    counts.runs += is_first ? 1 : 0;
     counts.success_ns += left;
     counts.infer_ns += part(infer);
     counts.queue_ns += part(queue);

@@ -63,7 +63,7 @@ void FillStatistics(const ServedModel& model, const ModelCounts& counts, inferen
   statistics.set_version(absl::StrCat(model.version));
   statistics.set_last_inference(static_cast<uint64_t>(counts.last_ms));
   statistics.set_inference_count(counts.succeeded);
-  statistics.set_execution_count(counts.succeeded);
+  statistics.set_execution_count(counts.runs);
   inference::InferStatistics& sums = *statistics.mutable_inference_stats();
   Set(counts.succeeded, counts.success_ns, *sums.mutable_success());
   Set(counts.failed, counts.fail_ns, *sums.mutable_fail());

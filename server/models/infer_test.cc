@@ -166,9 +166,9 @@ TEST(Datatypes, HaveNamesOfTheProtocol) {
 TEST(Counters, PartsAddUpToTheWhole) {
   ModelCounters counters;
   const absl::Time begin = absl::FromUnixMillis(77);
-  counters.Succeeded(nullptr, begin, absl::Nanoseconds(100), absl::Nanoseconds(10), absl::Nanoseconds(20),
+  counters.Succeeded(nullptr, true, begin, absl::Nanoseconds(100), absl::Nanoseconds(10), absl::Nanoseconds(20),
                      absl::Nanoseconds(30));
-  counters.Succeeded(nullptr, begin, absl::Nanoseconds(100), absl::Nanoseconds(90), -absl::Nanoseconds(1),
+  counters.Succeeded(nullptr, false, begin, absl::Nanoseconds(100), absl::Nanoseconds(90), -absl::Nanoseconds(1),
                      absl::Nanoseconds(30));
   counters.Failed(nullptr, begin, absl::Nanoseconds(5));
   const ModelCounts counts = counters.all();

@@ -151,9 +151,9 @@ void rpc::GRPCInferenceService::ModelInfer(
         FillInferResponse(served, call.request(), own->run, *result, call.response());
         call.Keep(std::move(result->charge));
         const ExecuteTiming& timing = result->timing;
-        served.counters.Succeeded(call.control().account, call.begin(), SteadyNow() - call.begin(),
-                                  Micros(timing.queue), decoded - call.begin() + Micros(timing.h2d),
-                                  Micros(timing.device));
+        served.counters.Succeeded(call.control().account, result->batch > 0, call.begin(),
+                                  SteadyNow() - call.begin(), Micros(timing.queue),
+                                  decoded - call.begin() + Micros(timing.h2d), Micros(timing.device));
         call.Reply(absl::OkStatus());
       });
 }

@@ -71,6 +71,12 @@ struct CallParts {
     Set(Part::kQueue, submitted, began);
     Set(Part::kDevice, began, began + absl::Seconds(device_seconds));
   }
+  // From its arguments to its results it was one run with another, whose these are.
+  void SetRunOf(const CallParts& run) {
+    const auto from = static_cast<size_t>(Part::kArguments), end = static_cast<size_t>(Part::kResults) + 1;
+    std::copy(run.parts.begin() + from, run.parts.begin() + end, parts.begin() + from);
+    device = run.device;
+  }
 };
 
 }  // namespace kiln::server

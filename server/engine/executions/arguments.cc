@@ -70,7 +70,7 @@ absl::Status BindBuffer(const Wanted& parameter, const BufferAddress& address, c
                     [&](v1::ErrorDetail& detail) { detail.set_slot(parameter.slot); });
 }
 
-absl::Status CheckTensor(const Wanted& parameter, const TensorView& tensor) {
+absl::Status CheckFits(const Wanted& parameter, const TensorView& tensor) {
   if (tensor.dtype != parameter.dtype) {
     return ArgumentError(v1::BUFFER_DTYPE_MISMATCH, parameter.slot,
                          absl::StrCat("the parameter is ", TypeName(parameter), ", the tensor ",
@@ -152,12 +152,17 @@ absl::Span<const BufferAddress> AddressesOf(const Argument& argument) {
   return std::get<ShardAddresses>(argument.value).shards;
 }
 
+Wanted WantedBy(const Program& program, size_t parameter, runtime::VariableValues variables) {
+  const ProgramValue& value = program.parameters()[parameter];
+  return {program.taken()[value.first].slot, value.dtype, value.shape.At(variables), value.shape.BytesAt(variables)};
+}
+
 absl::Status BindParameter(const Program& program, size_t index, const BufferTable& buffers, const Session* caller,
                            BoundArguments& bound) {
   const ProgramValue& value = program.parameters()[index];
   const runtime::PlanParameter& first = program.taken()[value.first];
   const size_t shares = value.slices.size();
-  Wanted whole{first.slot, value.dtype, value.shape.At(bound.variables), value.shape.BytesAt(bound.variables)};
+  Wanted whole = WantedBy(program, index, bound.variables);
   if (bound.arguments[index] == nullptr) {
     return ArgumentError(v1::MISSING_ARGUMENT, first.slot,
                          absl::StrCat("missing; the program takes ", TypeName(whole), " ",
@@ -165,7 +170,7 @@ absl::Status BindParameter(const Program& program, size_t index, const BufferTab
   }
   const Argument& argument = *bound.arguments[index];
   if (const auto* tensor = std::get_if<TensorView>(&argument.value)) {
-    KILN_RETURN_IF_ERROR(CheckTensor(whole, *tensor));
+    KILN_RETURN_IF_ERROR(CheckFits(whole, *tensor));
     const uint64_t bytes = first.shape.BytesAt(bound.variables);
     for (size_t share = 0; share < shares; ++share) {
       runtime::hal::Allocator& allocator = program.device_of_taken(value.first + share).allocator();
@@ -204,15 +209,24 @@ uint64_t BoundArguments::HandleOf(size_t parameter, size_t share) const {
   return AddressesOf(*arguments[parameter])[share].handle;
 }
 
-absl::Status BindArguments(const Program& program, absl::Span<const Argument> arguments, const BufferTable& buffers,
-                           const Session* caller, BoundArguments& bound) {
+absl::Status MatchArguments(const Program& program, absl::Span<const Argument> arguments, BoundArguments& bound) {
   bound.variables.resize(program.variables().size());
   bound.arguments.resize(program.parameters().size(), nullptr);
-  bound.slices.reserve(program.taken().size());
-  bound.records.reserve(program.taken().size());
   std::vector<bool> given(bound.variables.size(), false);
   KILN_RETURN_IF_ERROR(Distribute(program, arguments, given, bound));
-  KILN_RETURN_IF_ERROR(CompleteVariables(program, given, bound));
+  return CompleteVariables(program, given, bound);
+}
+
+absl::Status CheckTensor(const Program& program, size_t parameter, runtime::VariableValues variables,
+                         const TensorView& tensor) {
+  return CheckFits(WantedBy(program, parameter, variables), tensor);
+}
+
+absl::Status BindArguments(const Program& program, absl::Span<const Argument> arguments, const BufferTable& buffers,
+                           const Session* caller, BoundArguments& bound) {
+  bound.slices.reserve(program.taken().size());
+  bound.records.reserve(program.taken().size());
+  KILN_RETURN_IF_ERROR(MatchArguments(program, arguments, bound));
   for (size_t i = 0; i < bound.arguments.size(); ++i)
     KILN_RETURN_IF_ERROR(BindParameter(program, i, buffers, caller, bound));
   return absl::OkStatus();

@@ -56,6 +56,15 @@ struct BoundArguments {
 absl::Status BindArguments(const runtime::Program& program, absl::Span<const Argument> arguments,
                            const BufferTable& buffers, const Session* caller, BoundArguments& bound);
 
+// What comes first of that, and takes no memory: fills `variables`, and `arguments`, of which one that is missing is
+// null.
+absl::Status MatchArguments(const runtime::Program& program, absl::Span<const Argument> arguments,
+                            BoundArguments& bound);
+
+// Whether a parameter, by its place in the signature, takes this: BUFFER_DTYPE_MISMATCH, BUFFER_SIZE_MISMATCH.
+absl::Status CheckTensor(const runtime::Program& program, size_t parameter, runtime::VariableValues variables,
+                         const TensorView& tensor);
+
 // What a run with these reads and writes, of memory that is there before it.
 void AddTouched(const runtime::Program& program, const BoundArguments& bound, Touched& touched);
 

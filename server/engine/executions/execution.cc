@@ -49,20 +49,36 @@ void Execution::Fail(absl::Status status) {
   std::unique_ptr<Execution> self(this);
   CountEnded(*metrics_, status,
              began_.load(std::memory_order_relaxed) && place_ == Place::kQueue ? Place::kDevice : place_);
+  if (ended_ != nullptr) ended_(nullptr);
   done_(std::move(status));
 }
 
-void Execution::Start(ProgramStore::Program stored, bool from_cache) {
-  result_.program = std::move(stored);
+void Execution::Found(ProgramStore::Program program, bool from_cache) {
+  result_.program = std::move(program);
   result_.from_cache = from_cache;
   place_ = Place::kQueue;
+}
+
+void Execution::Answer(ExecuteResult result, absl::Duration waited) {
+  if (absl::Status wanted = control_.Check(); !wanted.ok()) return Fail(std::move(wanted));
+  std::unique_ptr<Execution> self(this);
+  result.from_cache = result_.from_cache;
+  result.timing.verify = result_.timing.verify;
+  result.timing.cache = result_.timing.cache;
+  result.timing.compile = result_.timing.compile;
+  result.timing.queue += absl::ToDoubleMicroseconds(waited);
+  done_(std::move(result));
+}
+
+void Execution::Run(absl::AnyInvocable<void(const ExecuteTiming*)> ended) {
+  ended_ = std::move(ended);
   if (request_.parts != nullptr) request_.parts->device.Set(result_.program->device->name());
   const absl::Time begin = SteadyNow();
-  const bool single = program().single() != nullptr;
+  const bool single = loaded().single() != nullptr;
   // Of the first of them, the request has been asked already.
   absl::Status status =
-      single ? absl::OkStatus() : CheckDevices(RulesOf(request_.caller.get()), program().DistinctDevices());
-  if (status.ok()) status = BindArguments(program(), request_.arguments, *buffers_, request_.caller.get(), bound_);
+      single ? absl::OkStatus() : CheckDevices(RulesOf(request_.caller.get()), loaded().DistinctDevices());
+  if (status.ok()) status = BindArguments(loaded(), request_.arguments, *buffers_, request_.caller.get(), bound_);
   uint64_t inline_bytes = 0;
   if (status.ok()) status = CheckInlineResults(inline_bytes);
   if (status.ok()) status = PayForAnswer(inline_bytes);
@@ -70,11 +86,11 @@ void Execution::Start(ProgramStore::Program stored, bool from_cache) {
   if (status.ok() && request_.results_named) status = CheckNames();
   if (status.ok() && request_.results_named && single) status = MakeNamedResults();
   if (status.ok() && !request_.settled_by_caller) {
-    AddTouched(program(), bound_, touched_);
+    AddTouched(loaded(), bound_, touched_);
     status = touched_.Check();
   }
   if (!status.ok()) return Fail(std::move(status));
-  if (request_.started && single) request_.started(program(), bound_, inline_bytes);
+  if (request_.started && single) request_.started(loaded(), bound_, inline_bytes);
   // It outlives this, which ends when the run does.
   const std::function<void()> submitted = single ? std::move(request_.submitted) : nullptr;
   turn_asked_ = SteadyNow();
@@ -86,7 +102,7 @@ void Execution::Start(ProgramStore::Program stored, bool from_cache) {
 
 void Execution::TakeTurn() {
   TurnRequest asked{control_, {}};
-  if (const auto& single = program().single(); single != nullptr) {
+  if (const auto& single = loaded().single(); single != nullptr) {
     asked.devices = {&single->device()};
     const runtime::Estimate& estimate = single->estimate();
     asked.estimate_ns = estimate.expected_ns();
@@ -95,8 +111,8 @@ void Execution::TakeTurn() {
     asked.guessed = estimate.guessed() || (request_.program != nullptr && !bound_.variables.empty());
     asked.may_be_long = estimate.floor_ns() > asked.estimate_ns;
   } else {
-    for (runtime::hal::Device* device : program().DistinctDevices()) asked.devices.push_back(device);
-    asked.estimate_ns = program().cost().run_ns();
+    for (runtime::hal::Device* device : loaded().DistinctDevices()) asked.devices.push_back(device);
+    asked.estimate_ns = loaded().cost().run_ns();
     asked.guessed = true;
   }
   asked.estimate_ns += TransferNs(UploadBytes());
@@ -118,7 +134,7 @@ void Execution::OnTurn(absl::StatusOr<Turn> turn) {
   submitted_ = SteadyNow();
   result_.timing.h2d += absl::ToDoubleMicroseconds(submitted_ - begin);
   Note(Part::kUpload, begin, submitted_);
-  Run();
+  Submit();
 }
 
 uint64_t Execution::UploadBytes() const {
@@ -132,28 +148,28 @@ uint64_t Execution::UploadBytes() const {
 void Execution::Upload() {
   int uploads = 0;
   for (size_t i = 0; i < bound_.arguments.size(); ++i) {
-    if (bound_.by_value(i)) uploads += static_cast<int>(program().parameters()[i].slices.size());
+    if (bound_.by_value(i)) uploads += static_cast<int>(loaded().parameters()[i].slices.size());
   }
   under_way_.store(uploads + 1, std::memory_order_relaxed);
   for (size_t i = 0; uploads > 0 && i < bound_.arguments.size(); ++i) {
     if (!bound_.by_value(i)) continue;
-    const ProgramValue& value = program().parameters()[i];
+    const ProgramValue& value = loaded().parameters()[i];
     const char* const data = std::get<TensorView>(bound_.arguments[i]->value).data.data();
     for (size_t share = 0; share < value.slices.size(); ++share) {
       const BufferSlice& to = bound_.slices[value.first + share];
       // A parameter is split along its first axis, so its shares lie in a row.
       const char* const from = data + (value.layout.axis < 0 ? 0 : share * to.bytes);
-      runtime::hal::Queue& queue = program().device_of_taken(value.first + share).queue();
+      runtime::hal::Queue& queue = loaded().device_of_taken(value.first + share).queue();
       queue.Write(from, to, [this](const absl::Status& written) { Arrive(written); });
     }
   }
 }
 
-void Execution::Run() {
+void Execution::Submit() {
   runtime::RunOptions options = {.control = control_, .results = named_, .variables = bound_.variables, .start = this};
-  if (program().single() != nullptr) {
+  if (loaded().single() != nullptr) {
     options.control.interruption = turn_.interruption();
-    return executor_->Run(program().single(), bound_.slices, options, [this](absl::StatusOr<runtime::RunResult> run) {
+    return executor_->Run(loaded().single(), bound_.slices, options, [this](absl::StatusOr<runtime::RunResult> run) {
       if (!run.ok()) return EndRun(run.status());
       result_.timing.queue += run->queue_seconds * 1e6;
       result_.timing.device = run->device_seconds * 1e6;
@@ -180,8 +196,8 @@ void Execution::EndRun(const absl::Status& status) {
 }
 
 absl::Status Execution::CheckNames() const {
-  const std::vector<runtime::PlanResult>& given = program().given();
-  const size_t results = program().results().size();
+  const std::vector<runtime::PlanResult>& given = loaded().given();
+  const size_t results = loaded().results().size();
   if (request_.result_names.size() != given.size()) {
     return BadNames(
         absl::StrCat("the program has ", results, " results",
@@ -189,7 +205,7 @@ absl::Status Execution::CheckNames() const {
                      ", and takes a handle for each; ", request_.result_names.size(), " were given"));
   }
   for (size_t result = 0; result < results; ++result) {
-    const ProgramValue& value = program().results()[result];
+    const ProgramValue& value = loaded().results()[result];
     for (size_t number = value.first; number < value.first + value.slices.size(); ++number) {
       if (given[number].alias == runtime::PlanResult::kFresh || request_.result_names[number] == 0) continue;
       return BadNames(absl::StrCat("result ", result, " is the memory of a parameter, which has a handle; give 0"),
@@ -200,11 +216,11 @@ absl::Status Execution::CheckNames() const {
 }
 
 absl::Status Execution::MakeNamedResults() {
-  const std::vector<runtime::PlanResult>& given = program().given();
+  const std::vector<runtime::PlanResult>& given = loaded().given();
   for (size_t i = 0; i < given.size(); ++i) {
     named_.emplace_back();
     if (given[i].alias != runtime::PlanResult::kFresh) continue;  // a parameter takes no other memory
-    runtime::hal::Allocator& allocator = program().device_of_given(i).allocator();
+    runtime::hal::Allocator& allocator = loaded().device_of_given(i).allocator();
     KILN_ASSIGN_OR_RETURN(
         auto memory, runtime::hal::AllocateFor(control_.account, allocator, given[i].shape.BytesAt(bound_.variables),
                                                runtime::hal::MemoryUse::kProgram));
@@ -255,7 +271,7 @@ bool Execution::IsInline(size_t result) const {
 }
 
 absl::Status Execution::CheckInlineResults(uint64_t& bytes) const {
-  const std::vector<ProgramValue>& results = program().results();
+  const std::vector<ProgramValue>& results = loaded().results();
   // Each has less than 2^63 bytes, and the sum before it fits in memory.
   for (size_t i = 0; i < results.size() && bytes <= max_inline_bytes_; ++i) {
     if (IsInline(i)) bytes += results[i].shape.BytesAt(bound_.variables);
@@ -277,7 +293,7 @@ void Execution::Download() {
   downloading_ = true;
   place_ = Place::kAnswer;
   download_begin_ = SteadyNow();
-  const std::vector<ProgramValue>& results = program().results();
+  const std::vector<ProgramValue>& results = loaded().results();
   result_.results.resize(results.size());
   int downloads = 0;
   for (size_t i = 0; i < results.size(); ++i) {
@@ -298,7 +314,7 @@ void Execution::Download() {
     for (size_t share = 0; IsInline(i) && share < SharesToRead(results[i]); ++share) {
       char* const to = SharesToRead(results[i]) == 1 ? result_.results[i].data.data() : downloads_[i][share].data();
       const size_t from = results[i].first + share;
-      program().device_of_given(from).queue().Read(outputs_[from], to,
+      loaded().device_of_given(from).queue().Read(outputs_[from], to,
                                                    [this](const absl::Status& read) { Arrive(read); });
     }
   }
@@ -317,13 +333,14 @@ void Execution::Finish() {
   Note(Part::kResults, download_begin_, end);
   CountTiming(*metrics_, result_.timing);
   std::unique_ptr<Execution> self(this);
+  if (ended_ != nullptr) ended_(&result_.timing);
   done_(std::move(result_));
 }
 
 void Execution::Gather() {
   for (size_t i = 0; i < downloads_.size(); ++i) {
     if (downloads_[i].empty()) continue;
-    const ProgramValue& value = program().results()[i];
+    const ProgramValue& value = loaded().results()[i];
     const runtime::ValueLayout layout = value.LayoutAt(bound_.variables);
     for (size_t share = 0; share < downloads_[i].size(); ++share) {
       const auto box = runtime::MeetShares(layout, static_cast<int64_t>(share), {layout.shape, -1, 1}, 0,
@@ -338,9 +355,9 @@ void Execution::Gather() {
 absl::Status Execution::FileResults() {
   std::vector<uint64_t> made;
   for (size_t i = 0; i < result_.results.size(); ++i) {
-    const ProgramValue& value = program().results()[i];
+    const ProgramValue& value = loaded().results()[i];
     ResultValue& result = result_.results[i];
-    const bool fresh = program().given()[value.first].alias == runtime::PlanResult::kFresh;
+    const bool fresh = loaded().given()[value.first].alias == runtime::PlanResult::kFresh;
     const bool filed = fresh && !named_.empty();  // before the run
     if (IsInline(i) || filed) continue;
     result.axis = value.layout.axis;
@@ -363,22 +380,22 @@ absl::Status Execution::FileResults() {
 }
 
 std::shared_ptr<BufferRecord> Execution::RecordOf(size_t result, size_t share, BufferSlice slice) const {
-  const ProgramValue& value = program().results()[result];
+  const ProgramValue& value = loaded().results()[result];
   auto record = std::make_shared<BufferRecord>();
   record->slice = std::move(slice);
-  record->device = &program().device_of_given(value.first + share);
+  record->device = &loaded().device_of_given(value.first + share);
   record->dtype = value.dtype;
-  const std::vector<int64_t> shape = program().given()[value.first + share].shape.At(bound_.variables);
+  const std::vector<int64_t> shape = loaded().given()[value.first + share].shape.At(bound_.variables);
   record->shape.assign(shape.begin(), shape.end());
   return record;
 }
 
 absl::Status Execution::FileShare(size_t result, size_t share, ResultValue::Shard& shard, std::vector<uint64_t>& made) {
   const v1::Signature::Result& type = signature().results(static_cast<int>(result));
-  const size_t number = program().results()[result].first + share;
+  const size_t number = loaded().results()[result].first + share;
   if (type.has_aliases()) {
     shard.handle = bound_.HandleOf(type.aliases(), share);
-    shard.buffer = bound_.records[program().given()[number].alias];
+    shard.buffer = bound_.records[loaded().given()[number].alias];
     return absl::OkStatus();
   }
   std::shared_ptr<BufferRecord> record =

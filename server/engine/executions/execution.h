@@ -13,6 +13,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "runtime/exec/executor.h"
+#include "server/engine/batching/batch_member.h"
 #include "server/engine/executions/arguments.h"
 #include "server/engine/executions/requests.h"
 #include "server/engine/memory/buffer_table.h"
@@ -26,19 +27,23 @@ namespace kiln::server {
 // devices' queues, which keep their order; no thread waits for any of them. A program on one device is handed to its
 // queue at once; one on several is many entries of theirs, made as it goes (runtime/exec/task_run.h): `started` and
 // `submitted` are not called for it, and its names are made after the run.
-class Execution final : private runtime::RunStart {
+class Execution final : public BatchMember, private runtime::RunStart {
  public:
   // `executor`, `collectives`, `buffers`, `turns` and `metrics` outlive the execution.
   Execution(ExecuteRequest request, const Control& control, ExecuteCallback done, runtime::Executor* executor,
             runtime::collective::Collectives* collectives, BufferTable* buffers, Turns* turns,
             uint64_t max_inline_bytes, Metrics* metrics);
 
-  // Exactly one of the two, once: it ends the execution's life sooner or later.
-  void Start(ProgramStore::Program program, bool from_cache);
-  void Fail(absl::Status status);
+  // Before Run() or Answer().
+  void Found(ProgramStore::Program program, bool from_cache);
 
-  const ExecuteRequest& request() const { return request_; }
-  const Control& control() const { return control_; }
+  void Run(absl::AnyInvocable<void(const ExecuteTiming*)> ended = nullptr) override;
+  void Answer(ExecuteResult result, absl::Duration waited) override;
+  void Fail(absl::Status status) override;
+
+  const ProgramStore::Program& program() const override { return result_.program; }
+  const ExecuteRequest& request() const override { return request_; }
+  const Control& control() const override { return control_; }
   ExecuteTiming& timing() { return result_.timing; }
   // For who wants to know (ExecuteRequest::parts).
   void Note(Part part, absl::Time begin, absl::Time end) {
@@ -46,8 +51,8 @@ class Execution final : private runtime::RunStart {
   }
 
  private:
-  const runtime::Program& program() const { return *result_.program->program; }
-  const v1::Signature& signature() const { return program().signature(); }
+  const runtime::Program& loaded() const { return *result_.program->program; }
+  const v1::Signature& signature() const { return loaded().signature(); }
   // Whether a result goes back by value.
   bool IsInline(size_t result) const;
   absl::Status CheckInlineResults(uint64_t& bytes) const;
@@ -67,7 +72,7 @@ class Execution final : private runtime::RunStart {
   void Upload();
   // Whether what the run reads is healthy still, now that all before it has ended.
   absl::Status Begin() override;
-  void Run();
+  void Submit();
   void EndRun(const absl::Status& status);
   // Once all that it has changed is settled, as whoever is next may read it; and behind its downloads in the queue, or
   // they would come after whoever is next.
@@ -85,6 +90,7 @@ class Execution final : private runtime::RunStart {
   ExecuteRequest request_;
   const Control control_;
   ExecuteCallback done_;
+  absl::AnyInvocable<void(const ExecuteTiming*)> ended_;
   runtime::Executor* const executor_;
   runtime::collective::Collectives* const collectives_;
   BufferTable* const buffers_;

@@ -139,6 +139,8 @@ struct ExecuteResult {
   bool from_cache = false;
   ExecuteTiming timing;
   std::vector<runtime::RanCollective> collectives;
+  // How many requests its run has answered (server/engine/batching); 0 for all of these but the first.
+  int batch = 1;
   // For the results by value, and for as many bytes of the message that brings them: to be kept
   // until the client has it.
   Charge charge;

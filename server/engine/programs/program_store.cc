@@ -332,6 +332,7 @@ absl::StatusOr<ProgramStore::Cache::Entry> ProgramStore::Keep(const ProgramId& i
   stored->graph_hash = id.graph_hash;
   stored->graph = std::move(graph);
   stored->kernels = KernelsOf(program);
+  stored->rows = RowsOf(stored->signature());
   stored->bytes = sizeof(StoredProgram) + stored->graph.size() + stored->program->memory_bytes();
   if (const auto* one = std::get_if<v1::Executable>(&program)) {
     auto schedules = std::make_shared<compiler::ScheduleMap>();

@@ -41,6 +41,8 @@
 #include "server/engine/programs/compile_pool.h"
 #include "server/engine/programs/presented.h"
 #include "server/engine/programs/program_disk.h"
+#include "server/engine/programs/program_rows.h"
+#include "server/engine/programs/row_times.h"
 #include "server/engine/programs/tuning_queue.h"
 #include "server/fair/lateness.h"
 
@@ -89,6 +91,9 @@ struct StoredProgram {
   uint32_t kernels = 0;
   // Its kernels' schedules: what a search found, or the rules chose.
   std::shared_ptr<const compiler::ScheduleMap> schedules;
+  // Where requests may be run as one, and how long those runs take.
+  std::optional<ProgramRows> rows;
+  RowTimes row_times;
   // What is loaded here was compiled before: for another device, or by another server.
   bool loaded = false;
   // Of its entry on disk, if there is a disk; and `hits` when that was last touched.

@@ -1,0 +1,70 @@
+// Several requests of one program as one run: their rows, one after the other. compiler/batch/row_wise.h says when that
+// changes nobody's numbers; StoredProgram::rows is there where it holds.
+#ifndef KILN_SERVER_ENGINE_BATCHING_JOIN_H_
+#define KILN_SERVER_ENGINE_BATCHING_JOIN_H_
+
+#include <compare>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/inlined_vector.h"
+#include "absl/types/span.h"
+#include "server/engine/executions/requests.h"
+
+namespace kiln::server {
+
+// What must be the same of requests that are run as one.
+struct BatchKind {
+  ProgramStore::Program program;
+  const Account* payer = nullptr;
+  // Of all variables but the number of rows.
+  std::vector<int64_t> variables;
+  // What has no rows, in the order of the signature's.
+  struct Memory {
+    const BufferRecord* record = nullptr;  // the server's own; else a handle's,
+    uint64_t handle = 0, offset = 0;
+    const Session* caller = nullptr;  // whose it is
+    auto operator<=>(const Memory&) const = default;
+  };
+  std::vector<Memory> shared;
+
+  auto operator<=>(const BatchKind&) const = default;
+};
+
+// What one brings.
+struct BatchPart {
+  const ExecuteRequest* request = nullptr;
+  int64_t rows = 0;
+  uint64_t input_bytes = 0;
+  // In the order of the signature's.
+  absl::InlinedVector<int64_t, 4> variables;
+  absl::InlinedVector<const Argument*, 8> arguments;
+};
+
+// Nothing if it is to be run alone: it has no rows, or gives or wants them elsewhere than in its message, or is at
+// fault, which running it will say. The part points into `request`.
+std::optional<std::pair<BatchKind, BatchPart>> PartOf(const ProgramStore::Program& program,
+                                                      const ExecuteRequest& request, const Account* payer);
+
+// Must live until its run has been answered.
+struct JoinedRun {
+  ExecuteRequest request;
+  int64_t rows = 0;
+  // Of inputs.
+  std::deque<std::string> bytes;
+  std::deque<std::vector<int64_t>> shapes;
+};
+// Of one kind; at least one. Their requests live until then, too.
+void Join(const ProgramStore::Program& program, absl::Span<const BatchPart* const> parts, JoinedRun& joined);
+
+// Of the results of a joined run of `all` rows, those of `rows` from row `first` on.
+absl::InlinedVector<ResultValue, 4> Share(const ProgramRows& program, absl::Span<const ResultValue> whole, int64_t all,
+                                          int64_t first, int64_t rows);
+
+}  // namespace kiln::server
+
+#endif  // KILN_SERVER_ENGINE_BATCHING_JOIN_H_
