@@ -154,9 +154,8 @@ void Batcher::Start(const BatchKind& kind, std::vector<Waiting> members) {
     joined_.insert(joined.get());
     Wake();
   }
-  run_(std::move(joined->run.request), control, [this, kind, joined](absl::StatusOr<ExecuteResult> result) {
-    Answer(kind, *joined, std::move(result));
-  });
+  run_(std::move(joined->run.request), control,
+       [this, kind, joined](absl::StatusOr<ExecuteResult> result) { Answer(kind, *joined, std::move(result)); });
 }
 
 // The next run is started first: the device need not wait, and with the last answer, all of this may end.

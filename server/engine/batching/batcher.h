@@ -39,9 +39,9 @@ class Batcher {
   Batcher(RunFn run, Metrics* metrics);
   ~Batcher();
 
-  // Takes a member, or says false if it is to be run alone, now. What members' requests and controls point to lives until
-  // their answers. They are called here, on a device's thread, or on one that answers those that nobody waits for any
-  // more while they wait.
+  // Takes a member, or says false if it is to be run alone, now. What members' requests and controls point to lives
+  // until their answers. They are called here, on a device's thread, or on one that answers those that nobody waits for
+  // any more while they wait.
   bool Add(BatchMember& member);
 
  private:

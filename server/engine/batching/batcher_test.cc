@@ -352,19 +352,22 @@ TEST_F(BatcherTest, WhatCannotBeJoinedIsRunAlone) {
   inline_ = false;
   EXPECT_FALSE(Ask("a").taken);  // results that stay
   inline_ = true;
-  EXPECT_FALSE(Ask("abcde").taken);          // more than the variable may be,
-  EXPECT_FALSE(Ask("abc", {}, 2).taken);     // a tensor of the wrong size: both are told so when they are run
+  EXPECT_FALSE(Ask("abcde").taken);       // more than the variable may be,
+  EXPECT_FALSE(Ask("abc", {}, 2).taken);  // a tensor of the wrong size: both are told so when they are run
   program_->rows.reset();
   EXPECT_FALSE(Ask("a").taken);
 }
 
 TEST_F(BatcherTest, MemoryThatIsNotTheSameKeepsThemApart) {
+  BufferTable::Record others = std::make_shared<BufferRecord>();
   Ask("a");
-  weights_ = std::make_shared<BufferRecord>();
+  std::swap(weights_, others);
   Ask("b");
   EXPECT_EQ(asked_.size(), 2u);
-  asked_.erase(asked_.begin());  // its weights are no longer these
+  std::swap(asked_[0], asked_[1]);
   End("b");
+  weights_ = others;
+  End("a");
 }
 
 TEST_F(BatcherTest, RunsOfSeveralAreCounted) {
