@@ -17,6 +17,7 @@
 #include "inference/grpc_service.grpc.pb.h"
 #include "onnx/onnx.pb.h"
 #include "server/engine/engine.h"
+#include "server/models/infer.h"
 #include "server/models/repository.h"
 #include "tests/e2e/server_fixture.h"
 #include "tests/e2e/tenants/quota_fixture.h"
@@ -283,6 +284,58 @@ TEST_F(ModelsTest, OperatorsLoadAndUnload) {
   models_->Stop();
   EXPECT_EQ(Ask(&ModelRepository::Load, "a").code(), absl::StatusCode::kUnavailable);
   EXPECT_EQ(Index(), "a/1");
+}
+
+TEST_F(ModelsTest, RequestsThatComeTogetherAreOneRun) {
+  constexpr int kRequests = 5;
+  folder_.Put("a", 1, AddsAndTells(2));
+  Open();
+  ASSERT_TRUE(models_->Poll().ok());
+  const server::ServedModelPtr model = *models_->Find("a", "");
+
+  struct Asked {
+    inference::ModelInferRequest message;
+    server::InferRun run;
+    absl::StatusOr<server::ExecuteResult> result = absl::UnknownError("none");
+    absl::Notification done;
+  };
+  std::vector<std::unique_ptr<Asked>> all;
+  const auto ask = [&](float x) {
+    Asked& asked = *all.emplace_back(std::make_unique<Asked>());
+    auto* input = asked.message.add_inputs();
+    input->set_name("x");
+    input->set_datatype("FP32");
+    input->add_shape(1);
+    input->add_shape(kElements);
+    asked.message.add_raw_input_contents(BytesOf(std::vector<float>(kElements, x)));
+    ASSERT_TRUE(ToRun(*model, asked.message, asked.run).ok());
+    server_->engine().Execute(std::move(asked.run.request), {},
+                              [&asked](absl::StatusOr<server::ExecuteResult> result) {
+                                asked.result = std::move(result);
+                                asked.done.Notify();
+                              });
+  };
+  // Slow at first, as the compiler sees it; it is known once it has run.
+  for (int i = 0; i < 3; ++i) {
+    ask(0);
+    all.back()->done.WaitForNotification();
+    ASSERT_TRUE(all.back()->result.ok()) << all.back()->result.status();
+  }
+  all.clear();
+  absl::Notification go_on;
+  model->device->queue().Submit([&go_on] { go_on.WaitForNotification(); }, 1'000'000'000);
+  for (int i = 0; i < kRequests; ++i) ask(static_cast<float>(i));
+  go_on.Notify();
+  std::vector<int> batches;
+  for (int i = 0; i < kRequests; ++i) {
+    all[i]->done.WaitForNotification();
+    ASSERT_TRUE(all[i]->result.ok()) << all[i]->result.status();
+    EXPECT_EQ(FloatsOf(all[i]->result->results[0].data), std::vector<float>(kElements, static_cast<float>(i) + 2));
+    EXPECT_EQ(FloatsOf(all[i]->result->results[1].data), std::vector<float>(kElements, 2));
+    EXPECT_EQ(all[i]->result->results[0].shape, (std::vector<int64_t>{1, kElements}));
+    batches.push_back(all[i]->result->batch);
+  }
+  EXPECT_EQ(batches, (std::vector<int>{1, 4, 0, 0, 0}));  // four rows are the most
 }
 
 TEST_F(ModelsTest, SizesAreRead) {

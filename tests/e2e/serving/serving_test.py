@@ -203,6 +203,33 @@ class Inference(ServingTest):
         self.assertEqual([row.name for row in self.client.get_inference_statistics().model_stats],
                          ["brain", "half", "integers", "mlp"])  # fmt: skip
 
+    def test_each_of_many_callers_gets_its_own_rows(self):
+        def now():
+            return self.client.get_inference_statistics("mlp").model_stats[0]
+
+        before, wrong = now(), []
+
+        def call(seed):
+            random = np.random.default_rng(seed)
+            with triton.InferenceServerClient(self.server.address) as client:
+                for _ in range(25):
+                    x = random.standard_normal((int(random.integers(1, 4)), 16), np.float32)
+                    y = client.infer("mlp", [given("x", x)]).as_numpy("y")
+                    if y.shape[0] != x.shape[0] or not np.allclose(y, MLP(x), rtol=1e-4, atol=1e-4):
+                        wrong.append((seed, x, y))
+
+        threads = [threading.Thread(target=call, args=(seed,)) for seed in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(wrong, [])
+        after = now()
+        requests, runs = after.inference_count - before.inference_count, after.execution_count - before.execution_count
+        self.assertEqual(requests, 200)
+        self.assertGreater(runs, 0)
+        self.assertLessEqual(runs, requests)  # fewer, as they happened to come
+
     def test_what_is_not_served_says_so_by_name(self):
         for rpc, request in (("SystemSharedMemoryStatus", pb.SystemSharedMemoryStatusRequest()),
                              ("CudaSharedMemoryStatus", pb.CudaSharedMemoryStatusRequest()),
