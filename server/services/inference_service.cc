@@ -1,4 +1,5 @@
-// GRPCInferenceService: the open inference protocol, over the models of --models. docs/serving.md says what is served.
+// GRPCInferenceService: the open inference protocol, over the models of --models. docs/serving.md says what is served;
+// streams are in infer_stream.cc.
 //
 // Tested by tests/e2e/serving/serving_test.py.
 #include <memory>
@@ -12,27 +13,21 @@
 #include "inference/grpc_service.pb.h"
 #include "server/messages/not_implemented.h"
 #include "server/models/describe.h"
-#include "server/models/infer.h"
 #include "server/models/repository.h"
+#include "server/services/inference.h"
 #include "server/services/rpcs.h"
 
 namespace kiln::server {
 namespace {
 
-// A model that is not the tenant's, or is on a device that is not, is none for it.
 template <typename Call>
-bool MayAsk(const Call& call, const ServedModel& model) {
-  return (call.tenant() == nullptr || call.tenant()->MayAsk(model.name)) &&
-         Engine::MayUse(RulesOf(call.session().get()), model.device->name());
+ModelCaller AsCaller(const Call& call) {
+  return {call.env(), call.tenant(), call.session(), call.control()};
 }
 
-// One that the caller may have run; a server without models has none.
 template <typename Call>
 absl::StatusOr<ServedModelPtr> FindModel(const Call& call, absl::string_view name, absl::string_view version) {
-  if (call.env().models == nullptr) return UnknownModel(name, version);
-  KILN_ASSIGN_OR_RETURN(ServedModelPtr model, call.env().models->Find(name, version));
-  if (!MayAsk(call, *model)) return UnknownModel(name, version);
-  return model;
+  return FindModel(AsCaller(call), name, version);
 }
 
 // For what looks at the folder.
@@ -44,14 +39,6 @@ absl::Status CheckRepository(const ServiceEnv& env, const std::string& repositor
   if (repository.empty()) return absl::OkStatus();
   return MakeError(detail, "there is one folder of models, which has no name; leave repository_name empty");
 }
-
-// A run under way.
-struct Inference {
-  ServedModelPtr model;
-  InferRun run;
-};
-
-absl::Duration Micros(double micros) { return absl::Microseconds(micros); }
 
 }  // namespace
 
@@ -118,44 +105,20 @@ void rpc::GRPCInferenceService::ModelStatistics(
   }
   if (call.env().models == nullptr) return call.Reply(absl::OkStatus());
   for (const ServedModelPtr& model : call.env().models->Loaded(asked.name())) {
-    if (MayAsk(call, *model)) add(*model);
+    if (MayAsk(AsCaller(call), *model)) add(*model);
   }
   call.Reply(absl::OkStatus());
 }
 
 void rpc::GRPCInferenceService::ModelInfer(
     UnaryCall<inference::ModelInferRequest, inference::ModelInferResponse>& call) {
-  const inference::ModelInferRequest& message = call.request();
-  auto model = FindModel(call, message.model_name(), message.model_version());
-  if (!model.ok()) return call.Reply(model.status());
-  auto own = std::make_shared<Inference>();
-  own->model = *std::move(model);
-  if (absl::Status status = ToRun(*own->model, message, own->run); !status.ok()) {
-    own->model->counters.Failed(call.control().account, call.begin(), SteadyNow() - call.begin());
-    return call.Reply(std::move(status));
-  }
-  ExecuteRequest& asked = own->run.request;
-  asked.caller = call.session();
-  asked.parts = &call.parts();
-  const absl::Time decoded = SteadyNow();
-  call.parts().Set(Part::kDecode, call.begin(), decoded);
-  call.env().engine.Execute(
-      std::move(asked), call.control(), [&call, own, decoded](absl::StatusOr<ExecuteResult> result) {
-        const absl::Time executed = SteadyNow();
-        const ServedModel& served = *own->model;
-        if (!result.ok()) {
-          served.counters.Failed(call.control().account, call.begin(), executed - call.begin());
-          return call.Reply(result.status());
-        }
-        call.MarkDone(decoded, executed);
-        FillInferResponse(served, call.request(), own->run, *result, call.response());
-        call.Keep(std::move(result->charge));
-        const ExecuteTiming& timing = result->timing;
-        served.counters.Succeeded(call.control().account, result->batch > 0, call.begin(),
-                                  SteadyNow() - call.begin(), Micros(timing.queue),
-                                  decoded - call.begin() + Micros(timing.h2d), Micros(timing.device));
-        call.Reply(absl::OkStatus());
-      });
+  Infer(AsCaller(call), call.begin(), call.request(), call.response(), call.parts(),
+        [&call](absl::StatusOr<Inferred> inferred) {
+          if (!inferred.ok()) return call.Reply(inferred.status());
+          call.MarkDone(inferred->decoded, inferred->executed);
+          call.Keep(std::move(inferred->charge));
+          call.Reply(absl::OkStatus());
+        });
 }
 
 void rpc::GRPCInferenceService::RepositoryIndex(

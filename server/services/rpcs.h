@@ -93,7 +93,7 @@
   ROW(GRPCInferenceService, ServerMetadata, ServerMetadata, UNARY, kExecute)                                \
   ROW(GRPCInferenceService, ModelMetadata, ModelMetadata, UNARY, kExecute)                                  \
   ROW(GRPCInferenceService, ModelInfer, ModelInfer, UNARY, kExecute)                                        \
-  ROW(GRPCInferenceService, ModelStreamInfer, ModelStreamInfer, NO_STREAM, kExecute)                        \
+  ROW(GRPCInferenceService, ModelStreamInfer, ModelStreamInfer, STREAM, kExecute)                           \
   ROW(GRPCInferenceService, ModelConfig, ModelConfig, UNARY, kExecute)                                      \
   ROW(GRPCInferenceService, ModelStatistics, ModelStatistics, UNARY, kExecute)                              \
   ROW(GRPCInferenceService, RepositoryIndex, RepositoryIndex, UNARY, kAdmin)                                \

@@ -238,9 +238,6 @@ class Inference(ServingTest):
                 getattr(self.stub, rpc)(request)
             self.assertEqual(caught.exception.code().name, "UNIMPLEMENTED")
             self.assertIn("GRPCInferenceService." + rpc, caught.exception.details())
-        with self.assertRaises(triton._client.grpc.RpcError) as caught:
-            next(self.stub.ModelStreamInfer(iter([pb.ModelInferRequest(model_name="mlp")])))
-        self.assertEqual(caught.exception.code().name, "UNIMPLEMENTED")
 
 
 class Hostile(ServingTest):
