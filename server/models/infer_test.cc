@@ -135,6 +135,14 @@ TEST(ToRun, WhatIsWrongIsNamed) {
   ExpectRefused(spoilt([](auto& r) { r.clear_raw_input_contents(); }), code, "f", "raw_input_contents");
 }
 
+TEST(ToRun, TakesWhatTritonsClientsAskWithEachRequest) {
+  const auto model = TheModel();
+  inference::ModelInferRequest request = Raw();
+  (*request.mutable_parameters())["triton_enable_empty_final_response"].set_bool_param(true);
+  InferRun run;
+  EXPECT_TRUE(ToRun(*model, request, run).ok());
+}
+
 TEST(FillInferResponse, MovesTheResultsThatAreWanted) {
   const auto model = TheModel();
   inference::ModelInferRequest request = Raw();

@@ -16,6 +16,8 @@
 namespace kiln::server {
 namespace {
 
+constexpr char kAsksForTheLast[] = "triton_enable_empty_final_response", kIsTheLast[] = "triton_final_response";
+
 // Reads a request, has it run, writes its answer, and only then reads the next: answers come in the order of requests,
 // and a client that sends much or reads nothing makes the server keep one request and one answer. Whoever wants its
 // requests to run together asks by several calls.
@@ -91,6 +93,9 @@ class InferStream final : public StreamReactor, public Gate::Watcher {
     Infer(caller(), begin_, request_, *answer_.mutable_infer_response(), parts_,
           [this](absl::StatusOr<Inferred> inferred) {
             if (inferred.ok()) answer_charge_ = std::move(inferred->charge);
+            // Each request has one answer, which is its last.
+            if (request_.parameters().contains(kAsksForTheLast))
+              (*answer_.mutable_infer_response()->mutable_parameters())[kIsTheLast].set_bool_param(true);
             Answer(inferred.status());
           });
   }
