@@ -398,7 +398,7 @@ TEST_F(BatcherTest, WhoPaysForAnAnswerThatIsTooMuchIsRefusedAlone) {
   result.results[0].shape = {4, 1};
   result.results[1].index = 1;
   result.charge = *Hold(&payer, Quota::kHostBytes, 80);
-  limits[static_cast<size_t>(Quota::kHostBytes)] = 120;  // 80 are held, and 40 more are no more
+  limits[static_cast<size_t>(Quota::kHostBytes)] = 60;  // each has 40 of what was held
   payer.SetLimits(limits);
   run.done(std::move(result));
   EXPECT_TRUE(b.result.ok());
