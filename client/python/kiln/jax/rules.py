@@ -1,0 +1,5 @@
+"""All files that put rules into the table; importing this one fills it."""
+
+from kiln.jax import collectives, control, elementwise, gathers, keys, movement, products, reductions, sorting, special, windows
+
+__all__ = ["collectives", "control", "elementwise", "gathers", "keys", "movement", "products", "reductions", "sorting", "special", "windows"]

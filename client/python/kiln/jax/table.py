@@ -1,0 +1,101 @@
+"""The table of rules: what each of jax's primitives is in Kiln's ops.
+
+    @rule("add", "add_any")
+    def add(e, x, y): ...
+
+A rule takes the Equation and its operands as tensors, and gives the result, or a list where the equation has
+several. Rules that are `raw` get operands as the evaluator has them: numbers that are known while it traces
+(numpy's), tensors, and Keys. What has no row is refused, by name and line.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
+
+from jax._src import source_info_util
+
+from kiln.dtypes import DType, dtype as dtype_of
+from kiln.errors import Unimplemented
+
+
+# Lines of this package are nobody's own.
+source_info_util.register_exclusion(os.path.dirname(__file__))
+
+
+class Row(NamedTuple):
+    rule: Callable[..., Any]
+    raw: bool
+
+
+RULES: Dict[str, Row] = {}
+
+
+def rule(*names: str, raw: bool = False) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Puts a function into the table under the names of primitives."""
+
+    def put(function: Callable[..., Any]) -> Callable[..., Any]:
+        for name in names:
+            RULES[name] = Row(function, raw)
+        return function
+
+    return put
+
+
+class Keys(NamedTuple):
+    """jax's random keys: their words, each a tensor (or known numbers) of the keys' shape, and jax's name of the kind."""
+
+    words: Tuple[Any, ...]
+    kind: Any
+
+
+class Equation:
+    """One equation of a jaxpr, as its rule sees it.
+
+    `params`; `shape` and `dtype` of its first result, `kinds` and `shapes` of all; `run` is the Evaluator.
+    """
+
+    def __init__(self, run: Any, equation: Any):
+        self.run, self.equation = run, equation
+        self.name, self.params = equation.primitive.name, equation.params
+        self.ins = [variable.aval for variable in equation.invars]
+        self.outs = [variable.aval for variable in equation.outvars]
+
+    @property
+    def graph(self) -> Any:
+        return self.run.graph
+
+    @property
+    def shape(self) -> Tuple[int, ...]:
+        return tuple(self.outs[0].shape)
+
+    @property
+    def dtype(self) -> DType:
+        return dtype_of(self.outs[0].dtype)
+
+    def arange(self, size: int, kind: Any) -> Any:
+        return self.graph.arange(size, kind)
+
+    def refuse(self, why: str = "", remedy: str = "") -> Unimplemented:
+        return refusal(self.equation, why, remedy)
+
+
+def refusal(equation: Any, why: str = "", remedy: str = "") -> Unimplemented:
+    """What is raised for an equation that no rule takes: the primitive, what it was asked, and the user's line."""
+    shown: List[str] = []
+    for name, value in sorted(equation.params.items()):
+        text = repr(value) if not hasattr(value, "eqns") and not hasattr(value, "jaxpr") else "..."
+        shown.append("%s=%s" % (name, text if len(text) <= 80 else text[:77] + "..."))
+    operands = ", ".join(str(variable.aval) for variable in equation.invars)
+    return Unimplemented("jax's %s(%s)[%s] at %s has no rule%s" %
+                         (equation.primitive.name, operands, ", ".join(shown), line_of(equation), why and ": " + why),
+                         code="NOT_IMPLEMENTED", remedy=remedy)  # fmt: skip
+
+
+def line_of(equation: Any) -> str:
+    """file:line (function) of the user's code that made an equation, where it is of the user's."""
+    return source_info_util.summarize(equation.source_info) or "a line of jax's own"
+
+
+def find(name: str) -> Optional[Row]:
+    return RULES.get(name)

@@ -1,0 +1,44 @@
+"""Runs cases both ways, by jax on this machine's CPU and by kiln.jax on a server, and compares."""
+
+import jax
+import numpy as np
+
+import kiln
+import kiln.jax
+
+TOLERANCE = 1e-5
+
+
+def difference(ours, theirs):
+    """None if two results are alike: integers equal, floats within 1e-5 of each other and of the greatest; else what differs."""
+    left, form = jax.tree_util.tree_flatten(ours)
+    right, expected = jax.tree_util.tree_flatten(theirs)
+    if form != expected:
+        return "a %s for a %s" % (form, expected)
+    for a, b in zip(left, right):
+        a, b = np.asarray(a), np.asarray(b)
+        if a.dtype != b.dtype or a.shape != b.shape:
+            return "%s %s for %s %s" % (a.dtype, a.shape, b.dtype, b.shape)
+        if not jax.dtypes.issubdtype(b.dtype, np.floating):
+            if not np.array_equal(a, b):
+                return "%s for %s" % (a.ravel()[:8], b.ravel()[:8])
+            continue
+        a, b = a.astype(np.float64), b.astype(np.float64)
+        finite = np.isfinite(b)
+        if not np.array_equal(np.isfinite(a), finite) or not np.array_equal(a[~finite], b[~finite], equal_nan=True):
+            return "%s for %s" % (a.ravel()[:8], b.ravel()[:8])
+        room = TOLERANCE * max(1.0, float(np.abs(b[finite]).max(initial=0.0)))
+        if np.abs(a[finite] - b[finite]).max(initial=0.0) > room:
+            return "%s for %s, %.1e apart" % (a.ravel()[:8], b.ravel()[:8], np.abs(a[finite] - b[finite]).max())
+    return None
+
+
+def outcome(function, arguments):
+    """("passed", ""), ("refused", why) or ("wrong", what)."""
+    theirs = jax.jit(function)(*arguments)
+    try:
+        ours = kiln.jax.jit(function)(*arguments)
+        apart = difference(ours, theirs)
+    except kiln.Unimplemented as error:
+        return "refused", error.message
+    return ("wrong", apart) if apart else ("passed", "")
