@@ -39,10 +39,10 @@ assert rules, "importing them fills the table"
 
 
 class Evaluator:
-    """Of one trace (`graph`)."""
+    """Of one trace (`graph`); `several`: whether it is for several devices, between which no index may reach."""
 
-    def __init__(self, graph: Any):
-        self.graph = graph
+    def __init__(self, graph: Any, several: bool = False):
+        self.graph, self.several = graph, several
 
     def closed(self, jaxpr: Any, values: Sequence[Any]) -> List[Any]:
         return self.evaluate(jaxpr.jaxpr, [known(one) for one in jaxpr.consts], values)
@@ -69,11 +69,11 @@ class Evaluator:
         e = Equation(self, equation)
         try:
             if row.raw:
-                return several(row.rule(e, *operands))
+                return listed(row.rule(e, *operands))
             keyed = [one for one in operands if isinstance(one, Keys)]
             if keyed:  # what moves keys moves their words
                 return self._words(row.rule, e, operands, keyed[0])
-            return several(row.rule(e, *map(self.lift, operands)))
+            return listed(row.rule(e, *map(self.lift, operands)))
         except UnsupportedDType as error:
             raise refusal(equation, error.message) from None
 
@@ -82,7 +82,7 @@ class Evaluator:
         return [np.asarray(one) for one in (results if equation.primitive.multiple_results else [results])]
 
     def _words(self, rule: Any, e: Equation, operands: List[Any], like: Keys) -> List[Any]:
-        columns = [several(rule(e, *(self.lift(one.words[word] if isinstance(one, Keys) else one) for one in operands)))
+        columns = [listed(rule(e, *(self.lift(one.words[word] if isinstance(one, Keys) else one) for one in operands)))
                    for word in range(len(like.words))]  # fmt: skip
         return [Keys(words, like.kind) for words in zip(*columns)]
 
@@ -96,6 +96,6 @@ class Evaluator:
         return self.graph.constant(np.ascontiguousarray(value).reshape(value.shape), kind)
 
 
-def several(results: Any) -> List[Any]:
+def listed(results: Any) -> List[Any]:
     return list(results) if type(results) in (list, tuple) else [results]
 

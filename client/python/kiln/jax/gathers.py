@@ -59,8 +59,12 @@ def gather(e: Any, x: Any, indices: Any) -> Any:
         if sizes[axis] > 1:
             offset = along(e.arange(sizes[axis], int32), out, len(shape))
             places[axis] = offset if places[axis] is None else places[axis] + ops.astype(offset, places[axis].dtype)
-    zero = x.graph.scalar(0, int32)
-    found = looked_up(x, [zero if place is None else place for place in places], shape)
+    zero = x.graph.full((1,) * len(shape), 0, int32)
+    places = [zero if place is None else place for place in places]
+    if e.run.several and d.operand_batching_dims and all(sizes[axis] == 1 for axis in d.start_index_map):
+        found = _by_masks(e, x, places, batch_out, window_in)
+    else:
+        found = looked_up(x, places, shape)
     if inside is None:
         return found
     fill = e.params.get("fill_value")
@@ -68,6 +72,28 @@ def gather(e: Any, x: Any, indices: Any) -> Any:
         kind = x.dtype
         fill = float("nan") if kind.is_float else True if kind.kind == "b" else limits(kind)[0] if kind.kind == "i" else limits(kind)[1]
     return ops.where(inside, found, x.graph.scalar(fill, x.dtype))
+
+
+def _by_masks(e: Any, x: Any, places: List[Any], batch_out: List[int], window_in: List[int]) -> Any:
+    """A gather within each row of a batch, on several devices: sums over masks, for an index into rows would cross from one to another."""
+    d, shape = e.params["dimension_numbers"], e.shape
+    at_out = {axis: batch_out[of] for axis, of in zip(d.operand_batching_dims, d.start_indices_batching_dims)}
+    at_out.update(zip(window_in, d.offset_dims))
+    chosen = [axis for axis in range(x.ndim) if axis not in at_out]
+    linear = None
+    for axis in chosen:
+        place = ops.astype(places[axis], int32)
+        linear = place if linear is None else linear * x.shape[axis] + place
+    kept = sorted(at_out, key=lambda axis: at_out[axis])
+    rows = movement.transpose(x, [*kept, *chosen])
+    aligned = [1] * len(shape)
+    for axis, out in at_out.items():
+        aligned[out] = x.shape[axis]
+    many = count([x.shape[axis] for axis in chosen])
+    rows = movement.reshape(rows, (*aligned, many))
+    hits = ops.equal(movement.expand_dims(linear, len(shape)), e.arange(many, int32))  # type: ignore[arg-type]
+    found = reductions.reduce("MAX" if x.dtype.kind == "b" else "ADD", ops.where(hits, rows, x.graph.scalar(0, x.dtype)), (len(shape),), False)
+    return movement.broadcast_to(found, shape)
 
 
 class Scattered:

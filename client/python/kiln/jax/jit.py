@@ -100,7 +100,7 @@ class Jitted:
         jaxpr, out = self._jaxpr(form, kinds, statics)
 
         def evaluate(graph: Any, values: Sequence[Any]) -> List[Any]:
-            run = Evaluator(graph)
+            run = Evaluator(graph, len(self._devices) > 1)
             return left(run, run.closed(jaxpr, [entered(value, kind) for value, kind in zip(values, kinds)]))
 
         placed = [path[1].idx if path[0].idx == 0 else None for path in paths]
