@@ -1,5 +1,8 @@
 """Runs cases both ways, by jax on this machine's CPU and by kiln.jax on a server, and compares."""
 
+import collections
+import concurrent.futures
+
 import jax
 import numpy as np
 
@@ -42,3 +45,23 @@ def outcome(function, arguments):
     except kiln.Unimplemented as error:
         return "refused", error.message
     return ("wrong", apart) if apart else ("passed", "")
+
+
+def outcomes(cases):
+    """(name, outcome, why) of each case, in their order; two at a time, since both sides compile."""
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        found = pool.map(lambda case: outcome(*case[1:]), cases)
+        return [(case[0], *row) for case, row in zip(cases, found)]
+
+
+def counted(rows):
+    """"n passed, m refused, k wrong", of cases and of functions; one with a case that is not passed is not."""
+    worst, order = {}, ("passed", "refused", "wrong")
+    for name, how, _ in rows:
+        name = name.partition(":")[0]
+        worst[name] = max(worst.get(name, how), how, key=order.index)
+    said = []
+    for what, found in (("cases", [row[1] for row in rows]), ("functions", worst.values())):
+        count = collections.Counter(found)
+        said.append("of %d %s " % (len(found), what) + ", ".join("%d %s" % (count[one], one) for one in order))
+    return "; ".join(said)

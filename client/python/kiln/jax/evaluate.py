@@ -14,7 +14,7 @@ import numpy as np
 from jax.extend import core
 
 from kiln.dtypes import dtype as dtype_of
-from kiln.errors import UnsupportedDType
+from kiln.errors import Unimplemented, UnsupportedDType
 from kiln.jax import rules
 from kiln.jax.table import Equation, Keys, find, refusal
 from kiln.value import Value
@@ -43,6 +43,7 @@ class Evaluator:
 
     def __init__(self, graph: Any, several: bool = False):
         self.graph, self.several = graph, several
+        self._calls: List[Any] = []  # the equations that are under way, each within the one before
 
     def closed(self, jaxpr: Any, values: Sequence[Any]) -> List[Any]:
         return self.evaluate(jaxpr.jaxpr, [known(one) for one in jaxpr.consts], values)
@@ -55,14 +56,16 @@ class Evaluator:
             return np.asarray(one.val, one.aval.dtype) if isinstance(one, core.Literal) else found[one]
 
         for equation in jaxpr.eqns:
+            self._calls.append(equation)
             results = self._equation(equation, [read(one) for one in equation.invars])
+            self._calls.pop()
             found.update(zip(equation.outvars, results))
         return [read(one) for one in jaxpr.outvars]
 
     def _equation(self, equation: Any, operands: List[Any]) -> List[Any]:
         row = find(equation.primitive.name)
         if row is None:
-            raise refusal(equation)
+            raise self.refusal()
         if not row.raw and operands and all(isinstance(one, np.ndarray) and one.size <= SMALL for one in operands) \
                 and all(getattr(one.aval, "size", SMALL + 1) <= SMALL and not is_keys(one.aval) for one in equation.outvars):  # fmt: skip
             return self._here(equation, operands)
@@ -75,7 +78,11 @@ class Evaluator:
                 return self._words(row.rule, e, operands, keyed[0])
             return listed(row.rule(e, *map(self.lift, operands)))
         except UnsupportedDType as error:
-            raise refusal(equation, error.message) from None
+            raise self.refusal(error.message) from None
+
+    def refusal(self, why: str = "", remedy: str = "") -> Unimplemented:
+        """What is raised for the equation that is under way."""
+        return refusal(self._calls, why, remedy)
 
     def _here(self, equation: Any, operands: List[Any]) -> List[Any]:
         results = equation.primitive.bind(*operands, **equation.params)

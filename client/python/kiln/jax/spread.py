@@ -10,9 +10,10 @@ from __future__ import annotations
 from typing import Any, Callable, Dict, List, Sequence, Set, Tuple
 
 from kiln.dtypes import dtype as dtype_of
+from kiln.errors import ShapeError
 from kiln.functional.held import Held
 from kiln.functional.tracing import Trace
-from kiln.sharding import Shards, spread
+from kiln.sharding import Shards, equal_shares, spread
 
 Evaluate = Callable[[Any, Sequence[Any]], List[Any]]
 
@@ -44,6 +45,10 @@ class Spread:
 def spread_over(name: str, client: Any, devices: Tuple[str, ...], kinds: Sequence[Any], evaluate: Evaluate,
                 split: Sequence[int], options: Dict[str, Any]) -> Spread:
     """Traces for one device, and compiles for all of them. ShapeError for a first axis that they do not share equally."""
+    for at in split:
+        if not kinds[at].shape:
+            raise ShapeError("%s: a number has no axis to split" % name, code="UNSUPPORTED_SHARD")
+        equal_shares(name, kinds[at].shape[0], len(devices))
     with Trace(client, devices[0], name) as graph:
         values = [graph.leaf((dtype_of(kind.dtype).number, kind.shape)) for kind in kinds]
         results = evaluate(graph, values)

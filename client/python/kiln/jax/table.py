@@ -11,7 +11,7 @@ several. Rules that are `raw` get operands as the evaluator has them: numbers th
 from __future__ import annotations
 
 import os
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, NamedTuple, Optional, Sequence, Tuple
 
 from jax._src import source_info_util
 
@@ -56,7 +56,7 @@ class Equation:
     """
 
     def __init__(self, run: Any, equation: Any):
-        self.run, self.equation = run, equation
+        self.run = run
         self.name, self.params = equation.primitive.name, equation.params
         self.ins = [variable.aval for variable in equation.invars]
         self.outs = [variable.aval for variable in equation.outvars]
@@ -77,24 +77,26 @@ class Equation:
         return self.graph.arange(size, kind)
 
     def refuse(self, why: str = "", remedy: str = "") -> Unimplemented:
-        return refusal(self.equation, why, remedy)
+        return self.run.refusal(why, remedy)
 
 
-def refusal(equation: Any, why: str = "", remedy: str = "") -> Unimplemented:
-    """What is raised for an equation that no rule takes: the primitive, what it was asked, and the user's line."""
-    shown: List[str] = []
+def refusal(calls: Sequence[Any], why: str, remedy: str) -> Unimplemented:
+    """What is raised for the last of these equations, each of which is within the one before: the primitive, what it
+    was asked, and the user's line."""
+    equation, shown = calls[-1], []
     for name, value in sorted(equation.params.items()):
         text = repr(value) if not hasattr(value, "eqns") and not hasattr(value, "jaxpr") else "..."
         shown.append("%s=%s" % (name, text if len(text) <= 80 else text[:77] + "..."))
     operands = ", ".join(str(variable.aval) for variable in equation.invars)
-    return Unimplemented("jax's %s(%s)[%s] at %s has no rule%s" %
-                         (equation.primitive.name, operands, ", ".join(shown), line_of(equation), why and ": " + why),
-                         code="NOT_IMPLEMENTED", remedy=remedy)  # fmt: skip
+    return Unimplemented("jax's %s(%s)[%s]%s has no rule%s" %
+                         (equation.primitive.name, operands, ", ".join(shown), _line_of(calls), why and ": " + why),
+                         code="NOT_IMPLEMENTED", remedy=remedy or "write it in other functions of jax.numpy")  # fmt: skip
 
 
-def line_of(equation: Any) -> str:
-    """file:line (function) of the user's code that made an equation, where it is of the user's."""
-    return source_info_util.summarize(equation.source_info) or "a line of jax's own"
+def _line_of(calls: Sequence[Any]) -> str:
+    """ at file:line (function) of the user's code: of the innermost that is not jax's own."""
+    lines = [source_info_util.summarize(equation.source_info) for equation in reversed(calls)]
+    return next((" at " + line for line in lines if line), "")
 
 
 def find(name: str) -> Optional[Row]:
