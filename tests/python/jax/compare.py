@@ -1,6 +1,5 @@
 """Runs cases both ways, by jax on this machine's CPU and by kiln.jax on a server, and compares."""
 
-import collections
 import concurrent.futures
 
 import jax
@@ -54,14 +53,18 @@ def outcomes(cases):
         return [(case[0], *row) for case, row in zip(cases, found)]
 
 
-def counted(rows):
-    """"n passed, m refused, k wrong", of cases and of functions; one with a case that is not passed is not."""
-    worst, order = {}, ("passed", "refused", "wrong")
+def worst(rows):
+    """By function, how the worst of its cases ended."""
+    found, order = {}, ("passed", "refused", "wrong")
     for name, how, _ in rows:
         name = name.partition(":")[0]
-        worst[name] = max(worst.get(name, how), how, key=order.index)
+        found[name] = max(found.get(name, how), how, key=order.index)
+    return found
+
+
+def counted(rows):
+    """"n passed, m refused, k wrong", of cases and of functions."""
     said = []
-    for what, found in (("cases", [row[1] for row in rows]), ("functions", worst.values())):
-        count = collections.Counter(found)
-        said.append("of %d %s " % (len(found), what) + ", ".join("%d %s" % (count[one], one) for one in order))
+    for what, found in (("cases", [row[1] for row in rows]), ("functions", list(worst(rows).values()))):
+        said.append("of %d %s " % (len(found), what) + ", ".join("%d %s" % (found.count(how), how) for how in ("passed", "refused", "wrong")))
     return "; ".join(said)

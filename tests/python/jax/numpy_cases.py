@@ -149,12 +149,13 @@ PRODUCTS = [
     ("linalg.vector_norm", jnp.linalg.vector_norm, (V,)), ("linalg.matrix_power", lambda x: jnp.linalg.matrix_power(x, 3), (Q,)), ("linalg.multi_dot", lambda *x: jnp.linalg.multi_dot(x), (A, Q, Q)), ("linalg.outer", jnp.linalg.outer, (V, W)),
     ("linalg.trace", jnp.linalg.trace, (Q,)), ("linalg.diagonal", jnp.linalg.diagonal, (Q,)), ("linalg.cross", jnp.linalg.cross, (floats(4, 3), floats(4, 3))), ("linalg.vecdot", jnp.linalg.vecdot, (A, B)), ("linalg.tensordot", jnp.linalg.tensordot, (Q, Q)),
     ("linalg.det", jnp.linalg.det, (Q[:3, :3].copy(),)), ("linalg.inv", jnp.linalg.inv, (Q,)), ("linalg.solve", jnp.linalg.solve, (Q, V[:5])), ("linalg.cholesky", lambda x: jnp.linalg.cholesky(x @ x.T + jnp.eye(5)), (Q,)),
-    ("linalg.qr", jnp.linalg.qr, (Q,)), ("linalg.eigh", jnp.linalg.eigh, (Q,)), ("linalg.svd", jnp.linalg.svd, (Q,)), ("fft.fft", jnp.fft.fft, (V,)), ("roots", lambda x: jnp.roots(x, strip_zeros=False), (V[:3],)), ("linalg.slogdet", jnp.linalg.slogdet, (Q,)),
+    ("linalg.qr", jnp.linalg.qr, (Q,)), ("linalg.qr:tall", jnp.linalg.qr, (Q[:, :3].copy(),)), ("linalg.det:5", jnp.linalg.det, (Q,)), ("linalg.solve:rows", jnp.linalg.solve, (Q, A.T.copy())),
+    ("linalg.inv:batched", jnp.linalg.inv, (floats(2, 3, 3),)), ("linalg.cholesky:indefinite", jnp.linalg.cholesky, (-np.eye(3, dtype=np.float32),)), ("linalg.pinv", jnp.linalg.pinv, (Q,)), ("linalg.lstsq", jnp.linalg.lstsq, (Q, V[:5])), ("linalg.eigvalsh", jnp.linalg.eigvalsh, (Q,)), ("linalg.matrix_rank", jnp.linalg.matrix_rank, (Q,)), ("linalg.eigh", jnp.linalg.eigh, (Q,)), ("linalg.svd", jnp.linalg.svd, (Q,)), ("fft.fft", jnp.fft.fft, (V,)), ("roots", lambda x: jnp.roots(x, strip_zeros=False), (V[:3],)), ("linalg.slogdet", jnp.linalg.slogdet, (Q,)),
 ]  # fmt: skip
 
 CASES = [*_rows(), *MOVING, *MAKING, *CHOOSING, *SORTING, *PRODUCTS]
 # Those that take jax itself a second and more to compile: only tests/python/jax/count.py runs them.
 SLOW = set(
     "intersect1d setxor1d union1d setdiff1d unique unique_counts unique_values histogram histogram2d insert tril_indices triu_indices "
-    "interp put place nonzero argwhere extract polymul roots linalg.inv linalg.solve linalg.slogdet linalg.svd linalg.eigh nanpercentile".split()
+    "interp put place nonzero argwhere extract polymul roots linalg.inv linalg.solve linalg.slogdet linalg.svd linalg.eigh linalg.pinv linalg.lstsq linalg.eigvalsh linalg.matrix_rank nanpercentile".split()
 )

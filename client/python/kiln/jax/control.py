@@ -30,6 +30,15 @@ def call(e: Any, *operands: Any) -> Any:
     raise e.refuse("it has no function")
 
 
+@rule("custom_linear_solve", raw=True)
+def linear_solve(e: Any, *operands: Any) -> Any:
+    """By what solves it; the other functions are of its derivatives."""
+    lengths, jaxprs = e.params["const_lengths"], e.params["jaxprs"]
+    first = lengths.matvec + lengths.vecmat
+    fixed, wanted = operands[first : first + lengths.solve], operands[sum(lengths) :]
+    return e.run.closed(jaxprs.solve, [*fixed, *wanted])
+
+
 def each(value: Any, change: Any) -> Any:
     """A value changed; of keys each word."""
     return Keys(tuple(map(change, value.words)), value.kind) if isinstance(value, Keys) else change(value)

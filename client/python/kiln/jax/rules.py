@@ -1,5 +1,5 @@
 """All files that put rules into the table; importing this one fills it."""
 
-from kiln.jax import collectives, control, elementwise, gathers, keys, movement, products, reductions, sorting, special, windows
+from kiln.jax import collectives, control, elementwise, gathers, keys, matrices, movement, products, reductions, sorting, special, windows
 
-__all__ = ["collectives", "control", "elementwise", "gathers", "keys", "movement", "products", "reductions", "sorting", "special", "windows"]
+__all__ = ["collectives", "control", "elementwise", "gathers", "keys", "matrices", "movement", "products", "reductions", "sorting", "special", "windows"]
