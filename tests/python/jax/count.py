@@ -34,7 +34,7 @@ def table(parts):
         found = functions(rows)
         lines.append("| %s | %d | %d | %d | %s |" % (name, *(len(found[how]) for how in ("passed", "refused", "wrong")),
                                                      ", ".join("`%s`" % one for one in found["refused"])))  # fmt: skip
-    lines += ["", "%d primitives of jax have a rule." % len(RULES), ""]
+    lines += ["", "%d names of primitives have a rule." % len(RULES), ""]
     return "\n".join(lines)
 
 
