@@ -1,4 +1,4 @@
-"""The functions of numpy_cases.py and lax_cases.py, by jax and by kiln.jax: those that are refused are these, and none is wrong."""
+"""The functions of numpy_cases.py and lax_cases.py, by jax and by kiln.jax: none is wrong, and refused are these."""
 
 import sys
 import unittest

@@ -12,7 +12,7 @@ TOLERANCE = 1e-5
 
 
 def difference(ours, theirs):
-    """None if two results are alike: integers equal, floats within 1e-5 of each other and of the greatest; else what differs."""
+    """What differs between two results, or None: integers are equal, floats within 1e-5, of the greatest above 1."""
     left, form = jax.tree_util.tree_flatten(ours)
     right, expected = jax.tree_util.tree_flatten(theirs)
     if form != expected:
@@ -37,12 +37,11 @@ def difference(ours, theirs):
 
 def outcome(function, arguments):
     """("passed", ""), ("refused", why) or ("wrong", what)."""
-    theirs = jax.jit(function)(*arguments)
     try:
         ours = kiln.jax.jit(function)(*arguments)
-        apart = difference(ours, theirs)
     except kiln.Unimplemented as error:
         return "refused", error.message
+    apart = difference(ours, jax.jit(function)(*arguments))
     return ("wrong", apart) if apart else ("passed", "")
 
 
@@ -63,8 +62,11 @@ def worst(rows):
 
 
 def counted(rows):
-    """"n passed, m refused, k wrong", of cases and of functions."""
+    """ "n passed, m refused, k wrong", of cases and of functions."""
     said = []
     for what, found in (("cases", [row[1] for row in rows]), ("functions", list(worst(rows).values()))):
-        said.append("of %d %s " % (len(found), what) + ", ".join("%d %s" % (found.count(how), how) for how in ("passed", "refused", "wrong")))
+        said.append(
+            "of %d %s " % (len(found), what)
+            + ", ".join("%d %s" % (found.count(how), how) for how in ("passed", "refused", "wrong"))
+        )
     return "; ".join(said)

@@ -1,6 +1,6 @@
 """Counts what of jax passes on a Kiln server, and writes it into docs/jax.md.
 
-    KILN_KILND=… python tests/python/jax/count.py [--write]
+KILN_KILND=… python tests/python/jax/count.py [--write]
 """
 
 import datetime
@@ -13,7 +13,7 @@ import compare
 import kiln
 import lax_cases
 import numpy_cases
-from kiln.jax.table import RULES
+from kiln.jax.rules import RULES
 
 PAGE = support.ROOT / "docs" / "jax.md"
 TABLE = re.compile(r"(?<=<!-- count -->\n).*?(?=<!-- /count -->)", re.S)
@@ -28,7 +28,11 @@ def functions(rows):
 
 
 def table(parts):
-    lines = ["%s, jax %s, `python tests/python/jax/count.py --write`:" % (datetime.date.today().isoformat(), jax.__version__), ""]
+    lines = [
+        "%s, jax %s, `python tests/python/jax/count.py --write`:"
+        % (datetime.date.today().isoformat(), jax.__version__),
+        "",
+    ]
     lines += ["| functions of | passed | refused | wrong | refused are |", "|---|---|---|---|---|"]
     for name, rows in parts:
         found = functions(rows)

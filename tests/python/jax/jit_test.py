@@ -55,10 +55,14 @@ class Jit(JaxTest):
         self.assertEqual([one.tolist() for one in found], [[1.5], [4]])
 
     def test_static_arguments(self):
-        function = kiln.jax.jit(lambda x, how, times: getattr(jnp, how)(x) * times, static_argnums=1, static_argnames="times")
+        function = kiln.jax.jit(
+            lambda x, how, times: getattr(jnp, how)(x) * times, static_argnums=1, static_argnames="times"
+        )
         x = np.float32([1, 5, 2])
         self.assertEqual(function(x, "max", times=2).item(), 10.0)
         self.assertEqual(function(x, "sum", times=3).item(), 24.0)
+        last = kiln.jax.jit(lambda x, how: getattr(jnp, how)(x), static_argnums=-1)
+        self.assertEqual(last(x, "min").item(), 1.0)
 
     def test_a_donated_argument_is_gone(self):
         step = kiln.jax.jit(lambda x, y: x + y, donate_argnums=0)
@@ -124,6 +128,7 @@ class Jit(JaxTest):
 
     def test_what_is_no_array_is_refused_by_its_place(self):
         with self.assertRaisesRegex(kiln.UnsupportedDType, r"argument\[0\]\[1\]\['w'\] of f is a str"):
+
             def f(x, p):
                 return x
 

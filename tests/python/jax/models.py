@@ -1,4 +1,4 @@
-"""Three models and their training steps, in plain jax: an MLP, a convolutional net and a transformer; SGD, momentum and Adam.
+"""Three models in plain jax, an MLP, a convolutional net and a transformer; and SGD, momentum and Adam.
 
 A step takes (state, batch) and gives (state, loss), as users of optax write it.
 """
@@ -12,8 +12,8 @@ from jax import lax
 def weights(seed, **shapes):
     """float32 numbers of variance 1 / fan-in by name; zeros for what is one axis."""
     random = np.random.default_rng(seed)
-    return {name: (random.standard_normal(shape) / np.sqrt(np.prod(shape[:-1])) if len(shape) > 1 else np.zeros(shape)).astype(np.float32)
-            for name, shape in shapes.items()}  # fmt: skip
+    scale = {name: 1 / np.sqrt(np.prod(shape[:-1])) if len(shape) > 1 else 0.0 for name, shape in shapes.items()}
+    return {name: np.float32(random.standard_normal(shape) * scale[name]) for name, shape in shapes.items()}
 
 
 def cross_entropy(scores, labels):
@@ -95,16 +95,34 @@ def batches(make, count=4, seed=5):
 
 
 def rows_of(*shape, classes=10):
-    return lambda random: {"x": random.standard_normal(shape).astype(np.float32), "y": random.integers(0, classes, shape[0]).astype(np.int32)}
+    return lambda random: {
+        "x": random.standard_normal(shape).astype(np.float32),
+        "y": random.integers(0, classes, shape[0]).astype(np.int32),
+    }
 
 
 # By name: (training step, state), the weights, and what makes a batch of 32.
 MODELS = {
     "mlp": (momentum(mlp), weights(0, w1=(20, 24), b1=(24,), w2=(24, 10), b2=(10,)), rows_of(32, 20)),
-    "cnn": (sgd(cnn), weights(1, c1=(3, 3, 1, 6), b1=(6,), c2=(3, 3, 6, 8), b2=(8,), w=(32, 10), b=(10,)), rows_of(32, 8, 8, 1)),
+    "cnn": (
+        sgd(cnn),
+        weights(1, c1=(3, 3, 1, 6), b1=(6,), c2=(3, 3, 6, 8), b2=(8,), w=(32, 10), b=(10,)),
+        rows_of(32, 8, 8, 1),
+    ),
     "transformer": (
         adam(transformer),
-        weights(2, tokens=(17, 16), places=(9, 16), n=(16,), n1=(2, 16), n2=(2, 16), qkv=(2, 16, 48), out=(2, 16, 16), up=(2, 16, 32), down=(2, 32, 16)),
+        weights(
+            2,
+            tokens=(17, 16),
+            places=(9, 16),
+            n=(16,),
+            n1=(2, 16),
+            n2=(2, 16),
+            qkv=(2, 16, 48),
+            out=(2, 16, 16),
+            up=(2, 16, 32),
+            down=(2, 32, 16),
+        ),
         lambda random: {"x": random.integers(0, 17, (32, 10)).astype(np.int32)},
     ),
 }

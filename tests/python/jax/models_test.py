@@ -24,9 +24,15 @@ class Models(JaxTest):
         (step, begin), weights, make = models.MODELS[name]
         batches = models.batches(make)
         wanted, losses = trained(jax.jit(step), begin, weights, batches)
-        self.assertGreater(max(np.abs(a - b).max() for a, b in zip(wanted, map(np.asarray, jax.tree.leaves(begin(weights))))), 1e-3)
+        self.assertGreater(
+            max(np.abs(a - b).max() for a, b in zip(wanted, map(np.asarray, jax.tree.leaves(begin(weights))))), 1e-3
+        )
         for devices in ((), DEVICES):
-            ours = kiln.jax.jit(step, devices=devices, split_argnums=1, deterministic=True) if devices else kiln.jax.jit(step)
+            ours = (
+                kiln.jax.jit(step, devices=devices, split_argnums=1, deterministic=True)
+                if devices
+                else kiln.jax.jit(step)
+            )
             with self.subTest(devices=devices):
                 found, ours_losses = trained(ours, begin, weights, batches)
                 np.testing.assert_allclose(ours_losses, losses, rtol=0, atol=1e-5)
@@ -57,7 +63,9 @@ class Models(JaxTest):
         value, slopes = jax.value_and_grad(models.mlp)(weights, batch)
         self.assertAlmostEqual(float(np.asarray(loss)), float(value), delta=1e-5)
         for name, weight in weights.items():
-            np.testing.assert_allclose(np.asarray(found[name]), weight - 0.1 * np.asarray(slopes[name]), rtol=0, atol=1e-5)
+            np.testing.assert_allclose(
+                np.asarray(found[name]), weight - 0.1 * np.asarray(slopes[name]), rtol=0, atol=1e-5
+            )
             self.assertEqual(found[name].devices, tuple(DEVICES))
 
     def test_rows_that_devices_do_not_share_equally_are_refused(self):

@@ -1,4 +1,4 @@
-"""psum and its like over an axis that jax.vmap has made an axis of arrays: reductions, over devices where it is split."""
+"""psum and its like over an axis that jax.vmap has made one of arrays: reductions; where it is split, over devices."""
 
 from __future__ import annotations
 

@@ -75,7 +75,10 @@ def _stacked(e: Any, rows: List[Any], aval: Any) -> Any:
     if not rows:
         return e.graph.zeros(aval.shape, aval.dtype)
     if isinstance(rows[0], Keys):
-        return Keys(tuple(movement.stack([e.run.lift(row.words[word]) for row in rows]) for word in range(len(rows[0].words))), rows[0].kind)
+        return Keys(
+            tuple(movement.stack([e.run.lift(row.words[word]) for row in rows]) for word in range(len(rows[0].words))),
+            rows[0].kind,
+        )
     if all(isinstance(row, np.ndarray) for row in rows):
         return np.stack(rows)
     return movement.stack([e.run.lift(row) for row in rows])
@@ -85,12 +88,16 @@ def _stacked(e: Any, rows: List[Any], aval: Any) -> Any:
 def loop(e: Any, *operands: Any) -> Any:
     p = e.params
     first, second = p["cond_nconsts"], p["body_nconsts"]
-    for_condition, for_body, carry = operands[:first], operands[first : first + second], list(operands[first + second :])
+    for_condition, for_body, carry = (
+        operands[:first],
+        operands[first : first + second],
+        list(operands[first + second :]),
+    )
     for _ in range(MOST + 1):
         (goes_on,) = e.run.closed(p["cond_jaxpr"], [*for_condition, *carry])
         if isinstance(goes_on, Value):
             raise e.refuse("how often it runs depends on values that the device computes",
-                           "loop a fixed number of times (lax.scan, lax.fori_loop), and keep what is done with jnp.where")  # fmt: skip
+                           "loop a fixed number of times (lax.scan), and choose what is done with jnp.where")  # fmt: skip
         if not bool(goes_on):
             return carry
         carry = [each(one, settled) for one in e.run.closed(p["body_jaxpr"], [*for_body, *carry])]

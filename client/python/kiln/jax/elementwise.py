@@ -200,7 +200,9 @@ def nextafter(e: Any, x: Any, y: Any) -> Any:
     bits = dtype_of("int%d" % (8 * x.dtype.itemsize))
     least = ops.bitcast(x.graph.scalar(1, bits), x.dtype)
     inward = ops.equal(x < y, x < 0)  # towards 0
-    moved = ops.bitcast(ops.bitcast(x, bits) + ops.where(inward, x.graph.scalar(-1, bits), x.graph.scalar(1, bits)), x.dtype)
+    moved = ops.bitcast(
+        ops.bitcast(x, bits) + ops.where(inward, x.graph.scalar(-1, bits), x.graph.scalar(1, bits)), x.dtype
+    )
     moved = ops.where(ops.equal(x, 0), ops.where(y < 0, ops.negative(least), least), moved)
     moved = ops.where(ops.equal(x, y), y, moved)
     return ops.where(ops.isnan(x) | ops.isnan(y), x + y, moved)
@@ -252,7 +254,17 @@ def reduce_precision(e: Any, x: Any) -> Any:
     return ops.astype(ops.astype(x, kinds[form]), x.dtype)
 
 
-@rule("stop_gradient", "copy", "copy_p", "optimization_barrier", "real", "pvary", "sharding_constraint", "mesh_cast", raw=True)
+@rule(
+    "stop_gradient",
+    "copy",
+    "copy_p",
+    "optimization_barrier",
+    "real",
+    "pvary",
+    "sharding_constraint",
+    "mesh_cast",
+    raw=True,
+)
 def same(e: Any, *operands: Any) -> Any:
     return list(operands)
 
@@ -260,4 +272,3 @@ def same(e: Any, *operands: Any) -> Any:
 @rule("imag")
 def imag(e: Any, x: Any) -> Any:
     return x.graph.zeros(x.shape, x.dtype)
-

@@ -15,8 +15,8 @@ from jax.extend import core
 
 from kiln.dtypes import dtype as dtype_of
 from kiln.errors import Unimplemented, UnsupportedDType
-from kiln.jax import rules
-from kiln.jax.table import Equation, Keys, find, refusal
+from kiln.jax.rules import RULES
+from kiln.jax.table import Equation, Keys, refusal
 from kiln.value import Value
 
 # Elements up to which known numbers are computed here.
@@ -33,9 +33,6 @@ def known(value: Any) -> Any:
         words = np.asarray(jax.random.key_data(value))
         return Keys(tuple(np.array(words[..., word]) for word in range(words.shape[-1])), value.dtype)
     return np.asarray(value)
-
-
-assert rules, "importing them fills the table"
 
 
 class Evaluator:
@@ -63,11 +60,10 @@ class Evaluator:
         return [read(one) for one in jaxpr.outvars]
 
     def _equation(self, equation: Any, operands: List[Any]) -> List[Any]:
-        row = find(equation.primitive.name)
+        row = RULES.get(equation.primitive.name)
         if row is None:
             raise self.refusal()
-        if not row.raw and operands and all(isinstance(one, np.ndarray) and one.size <= SMALL for one in operands) \
-                and all(getattr(one.aval, "size", SMALL + 1) <= SMALL and not is_keys(one.aval) for one in equation.outvars):  # fmt: skip
+        if not row.raw and _is_small(equation, operands):
             return self._here(equation, operands)
         e = Equation(self, equation)
         try:
@@ -103,6 +99,14 @@ class Evaluator:
         return self.graph.constant(np.ascontiguousarray(value).reshape(value.shape), kind)
 
 
+def _is_small(equation: Any, operands: Sequence[Any]) -> bool:
+    """Whether known numbers alone come in, and few go out."""
+    return (
+        bool(operands)
+        and all(isinstance(one, np.ndarray) and one.size <= SMALL for one in operands)
+        and all(one.aval.size <= SMALL and not is_keys(one.aval) for one in equation.outvars)
+    )
+
+
 def listed(results: Any) -> List[Any]:
     return list(results) if type(results) in (list, tuple) else [results]
-

@@ -19,11 +19,22 @@ from kiln.value import count
 
 
 def integers(x: Any) -> Any:
-    return ops.astype(x, "int64") if x.dtype.kind == "u" and x.dtype.itemsize >= 4 else ops.astype(x, int32) if x.dtype.itemsize < 4 else x
+    return (
+        ops.astype(x, "int64")
+        if x.dtype.kind == "u" and x.dtype.itemsize >= 4
+        else ops.astype(x, int32)
+        if x.dtype.itemsize < 4
+        else x
+    )
+
+
+def fill_of(kind: Any) -> Any:
+    """What jax puts where a place is outside."""
+    return float("nan") if kind.is_float else True if kind.kind == "b" else limits(kind)[kind.kind == "u"]
 
 
 def mode_of(e: Any) -> str:
-    """clip, fill, or in_bounds; which is read as clip."""
+    """clip or fill; where jax promises that all is inside, clip."""
     mode = str(e.params["mode"]).rsplit(".", 1)[-1].upper()
     return "fill" if "FILL" in mode else "clip"
 
@@ -54,7 +65,9 @@ def gather(e: Any, x: Any, indices: Any) -> Any:
             inside = fits if inside is None else inside & fits
         places[axis] = ops.minimum(ops.maximum(start, 0), most)
     for axis, of in zip(d.operand_batching_dims, d.start_indices_batching_dims):
-        places[axis] = of_batch(movement.broadcast_to(along(e.arange(x.shape[axis], int32), of, indices.ndim - 1), indices.shape[:-1]))
+        places[axis] = of_batch(
+            movement.broadcast_to(along(e.arange(x.shape[axis], int32), of, indices.ndim - 1), indices.shape[:-1])
+        )
     for axis, out in zip(window_in, d.offset_dims):
         if sizes[axis] > 1:
             offset = along(e.arange(sizes[axis], int32), out, len(shape))
@@ -69,13 +82,12 @@ def gather(e: Any, x: Any, indices: Any) -> Any:
         return found
     fill = e.params.get("fill_value")
     if fill is None:
-        kind = x.dtype
-        fill = float("nan") if kind.is_float else True if kind.kind == "b" else limits(kind)[0] if kind.kind == "i" else limits(kind)[1]
+        fill = fill_of(x.dtype)
     return ops.where(inside, found, x.graph.scalar(fill, x.dtype))
 
 
 def _by_masks(e: Any, x: Any, places: List[Any], batch_out: List[int], window_in: List[int]) -> Any:
-    """A gather within each row of a batch, on several devices: sums over masks, for an index into rows would cross from one to another."""
+    """A gather within each row of a batch, by sums over masks: on several devices, where an index into all rows may not be."""
     d, shape = e.params["dimension_numbers"], e.shape
     at_out = {axis: batch_out[of] for axis, of in zip(d.operand_batching_dims, d.start_indices_batching_dims)}
     at_out.update(zip(window_in, d.offset_dims))
@@ -92,7 +104,8 @@ def _by_masks(e: Any, x: Any, places: List[Any], batch_out: List[int], window_in
     many = count([x.shape[axis] for axis in chosen])
     rows = movement.reshape(rows, (*aligned, many))
     hits = ops.equal(movement.expand_dims(linear, len(shape)), e.arange(many, int32))  # type: ignore[arg-type]
-    found = reductions.reduce("MAX" if x.dtype.kind == "b" else "ADD", ops.where(hits, rows, x.graph.scalar(0, x.dtype)), (len(shape),), False)
+    taken = ops.where(hits, rows, x.graph.scalar(0, x.dtype))
+    found = reductions.reduce("MAX" if x.dtype.kind == "b" else "ADD", taken, (len(shape),), False)
     return movement.broadcast_to(found, shape)
 
 
@@ -108,18 +121,22 @@ class Scattered:
         window_in = [axis for axis in range(x.ndim) if axis not in (*d.inserted_window_dims, *d.operand_batching_dims)]
         window_of = dict(zip(window_in, d.update_window_dims))  # by axis of the operand: that of the updates
         size_of = {axis: updates.shape[at] for axis, at in window_of.items()}
-        rest = [axis for axis in window_in if axis not in d.scatter_dims_to_operand_dims and size_of[axis] == x.shape[axis]]
+        still = [axis for axis in window_in if axis not in d.scatter_dims_to_operand_dims]
+        rest = [axis for axis in still if size_of[axis] == x.shape[axis]]
         batch = list(d.operand_batching_dims)
         moved = [axis for axis in range(x.ndim) if axis not in rest and axis not in batch]
-        batch_of = [axis for axis in range(updates.ndim) if axis not in d.update_window_dims]  # in order of the indices'
+        batch_of = [
+            axis for axis in range(updates.ndim) if axis not in d.update_window_dims
+        ]  # as the indices have them
         self.order = [*batch, *moved, *rest]
         self.sizes = [x.shape[axis] for axis in self.order]
-        self.shape = (count([x.shape[axis] for axis in batch]), count([x.shape[axis] for axis in moved]), count([x.shape[axis] for axis in rest]))
+        self.shape = tuple(count([x.shape[axis] for axis in axes]) for axes in (batch, moved, rest))
         fronts = [batch_of[at] for at in d.scatter_indices_batching_dims]
         backs = [window_of[axis] for axis in rest]
         middle = [axis for axis in range(updates.ndim) if axis not in fronts and axis not in backs]
         target = self._targets(e, x, indices, updates, batch_of, window_of, moved)
-        target = movement.broadcast_to(target, tuple(1 if axis in backs else size for axis, size in enumerate(updates.shape)))
+        kept = tuple(1 if axis in backs else size for axis, size in enumerate(updates.shape))
+        target = movement.broadcast_to(target, kept)
         order = [*fronts, *middle, *backs]
         target = movement.transpose(target, order) if order else target
         count_of = count([updates.shape[at] for at in middle])
@@ -129,7 +146,7 @@ class Scattered:
         self.updates = movement.reshape(updates, (self.shape[0], count_of, self.shape[2]))
 
     def _targets(self, e: Any, x: Any, indices: Any, updates: Any, batch_of: Any, window_of: Any, moved: Any) -> Any:
-        """Of each update its place among `moved`, with the updates' axes: of size 1 where it does not depend on them."""
+        """Each update's place among `moved`, with the updates' axes; of size 1 where it does not depend on them."""
         d, clip, rank = e.params["dimension_numbers"], mode_of(e) == "clip", updates.ndim
         shape_of_batch = [1] * rank
         for axis, size in zip(batch_of, indices.shape[:-1]):
@@ -223,4 +240,3 @@ def scatter(e: Any, x: Any, indices: Any, updates: Any) -> Any:
     last = reductions.reduce("MAX", ops.where(s.hits(e), numbers, 0), (2,), True)  # batch, places, 1
     axes = [along(e.arange(batch, int32), 0, 3), ops.maximum(last - 1, 0), along(e.arange(rest, int32), 2, 3)]
     return s.back(ops.where(last > 0, looked_up(s.updates, axes, s.shape), s.x))
-

@@ -11,9 +11,10 @@ where the arrays are. Results are kiln.Arrays, which go into the next call witho
 from __future__ import annotations
 
 import functools
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, List, Optional, Sequence, Set, Tuple, Union
 
 import jax
+import numpy as np
 
 from kiln.errors import InvalidArgument
 from kiln.functional import leaves as leaf_kinds
@@ -22,7 +23,7 @@ from kiln.functional.kept import Kept
 from kiln.functional.traced import trace
 from kiln.functional.tracing import active
 from kiln.jax.evaluate import Evaluator
-from kiln.jax.leaves import Type, entered, left, taken
+from kiln.jax.leaves import Type, entered, left, refuse, taken
 from kiln.jax.spread import spread_over
 from kiln.tensor import Tensor
 
@@ -55,30 +56,39 @@ class Jitted:
         Raises UnsupportedDType for an argument that is no array, number or tree; Unimplemented, which names
         the primitive and the line, for what has no rule; and what the function, compiling and calling do.
         """
-        dynamic = [None if at in self._static_at else value for at, value in enumerate(args)]
+        static_at = self._places(self._static_at, len(args))
+        dynamic = [None if at in static_at else value for at, value in enumerate(args)]
         rest = {name: value for name, value in named.items() if name not in self._static_names}
-        places, form = jax.tree_util.tree_flatten_with_path((dynamic, rest))
-        values = [leaf for _, leaf in places]
+        values, form = jax.tree_util.tree_flatten((dynamic, rest))
         if any(isinstance(leaf, jax.core.Tracer) for leaf in values):
             return self._function(*args, **named)
-        statics = tuple((at, args[at]) for at in sorted(self._static_at) if at < len(args)) + tuple(
+        statics = tuple((at, args[at]) for at in sorted(static_at)) + tuple(
             (name, named[name]) for name in sorted(self._static_names & set(named)))  # fmt: skip
         given: List[Any] = []
         kinds: List[Type] = []
-        for path, leaf in places:
-            value, kind = taken(leaf, "argument%s of %s" % (jax.tree_util.keystr(path), self._name))
+        for at, leaf in enumerate(values):
+            found = taken(leaf)
+            if found is None:
+                raise refuse(leaf, "argument%s of %s" % (jax.tree_util.keystr(paths_of(form)[at]), self._name))
+            value, kind = found
             given.append(value)
             kinds.append(kind)
         if active() is not None or any(isinstance(leaf, Tensor) for leaf in values):
             return self._along(form, given, kinds, statics)
         specs = tuple(map(leaf_kinds.spec_of, given)) if not self._devices else ()
         client, device = leaf_kinds.place_of(given, self._client)
-        key = (form, tuple(kinds), specs, client, device, leaf_kinds.exact(statics))
+        wide = jax.dtypes.canonicalize_dtype(np.float64).itemsize  # which jax's settings decide
+        key = (form, tuple(kinds), specs, client, device, leaf_kinds.exact(statics), len(args), wide)
         found = self._cache.get(key)
         if found is None:
-            found = self._trace(key, given, [path for path, _ in places], statics)
+            found = self._trace(key, given, statics)
         traced, out = found
         return jax.tree_util.tree_unflatten(out, traced.run(given, specs))
+
+    @staticmethod
+    def _places(numbers: Set[int], count: int) -> Set[int]:
+        """Those of `count` arguments that are meant; negative numbers count from the last."""
+        return {at % count for at in numbers if -count <= at < count}
 
     def _jaxpr(self, form: Any, kinds: Sequence[Type], statics: Tuple[Any, ...]) -> Tuple[Any, Any]:
         """The function as a jaxpr of its leaves, and the form of its value."""
@@ -95,20 +105,20 @@ class Jitted:
         jaxpr, shapes = jax.make_jaxpr(flat, return_shape=True)(*(kind.aval for kind in kinds))
         return jaxpr, jax.tree_util.tree_structure(shapes)
 
-    def _trace(self, key: Any, given: List[Any], paths: Sequence[Any], statics: Tuple[Any, ...]) -> Any:
-        form, kinds, specs, client, device, _ = key
+    def _trace(self, key: Any, given: List[Any], statics: Tuple[Any, ...]) -> Any:
+        form, kinds, specs, client, device, _, count, _ = key
         jaxpr, out = self._jaxpr(form, kinds, statics)
 
         def evaluate(graph: Any, values: Sequence[Any]) -> List[Any]:
             run = Evaluator(graph, len(self._devices) > 1)
             return left(run, run.closed(jaxpr, [entered(value, kind) for value, kind in zip(values, kinds)]))
 
-        placed = [path[1].idx if path[0].idx == 0 else None for path in paths]
+        placed = [path[1].idx if path[0].idx == 0 else None for path in paths_of(form)]
         if self._devices:
-            split = [at for at, place in enumerate(placed) if place in self._split]
+            split = [at for at, place in enumerate(placed) if place in self._places(self._split, count)]
             traced = spread_over(self._name, client, self._devices, kinds, evaluate, split, self._options)
         else:
-            donated = [at for at, place in enumerate(placed) if place in self._donated]
+            donated = [at for at, place in enumerate(placed) if place in self._places(self._donated, count)]
             traced = trace(self._name, client, device, specs, lambda values: evaluate(active(), values), given, donated)
         self._cache.drop(lambda key: key[3].closed)
         return self._cache.put(key, (traced, out))
@@ -117,7 +127,9 @@ class Jitted:
         """Within another traced function of Kiln's: nodes of its graph."""
         graph: Any = active()
         if graph is None:
-            raise InvalidArgument("%s is given a tensor, outside of a traced function" % self._name, code="BAD_ARGUMENT")
+            raise InvalidArgument(
+                "%s is given a tensor, outside of a traced function" % self._name, code="BAD_ARGUMENT"
+            )
         jaxpr, out = self._jaxpr(form, kinds, statics)
         run = Evaluator(graph)
         values = [entered(graph.lift(value), kind) for value, kind in zip(given, kinds)]
@@ -125,6 +137,14 @@ class Jitted:
 
     def __repr__(self) -> str:
         return "<kiln.jax.jit of %s, traced %d times>" % (self._name, len(self._cache))
+
+
+def paths_of(form: Any) -> List[Any]:
+    """Of each leaf of ([argument, …], {name: argument}), as jax says where one is."""
+    return [
+        path
+        for path, _ in jax.tree_util.tree_leaves_with_path(jax.tree_util.tree_unflatten(form, range(form.num_leaves)))
+    ]
 
 
 def jit(function: Optional[Callable[..., Any]] = None, *, client: Optional[Any] = None, static_argnums: Numbers = (),
@@ -144,8 +164,7 @@ def jit(function: Optional[Callable[..., Any]] = None, *, client: Optional[Any] 
     Works as a decorator, with and without arguments. Within a function that jax traces it is the function itself,
     within one of kiln.jit it is traced along.
     """
+    settings = (client, static_argnums, static_argnames, donate_argnums, devices, split_argnums, options)
     if function is None:
-        return lambda given: jit(given, client=client, static_argnums=static_argnums, static_argnames=static_argnames,
-                                 donate_argnums=donate_argnums, devices=devices, split_argnums=split_argnums, **options)  # fmt: skip
-    return Jitted(function, client, static_argnums, static_argnames, donate_argnums, devices, split_argnums, options)
-
+        return lambda given: Jitted(given, *settings)
+    return Jitted(function, *settings)

@@ -6,7 +6,7 @@ to the device, and what comes back.
 
 from __future__ import annotations
 
-from typing import Any, List, NamedTuple, Sequence, Tuple
+from typing import Any, List, NamedTuple, Optional, Sequence, Tuple
 
 import jax
 import numpy as np
@@ -34,8 +34,14 @@ class Type(NamedTuple):
         return jax.ShapeDtypeStruct(self.shape, self.dtype, weak_type=self.weak)
 
 
-def taken(leaf: Any, where: str) -> Tuple[Any, Type]:
-    """What a program is given for a leaf, and its type. UnsupportedDType for what is no leaf."""
+def refuse(leaf: Any, where: str) -> UnsupportedDType:
+    """What is raised for what is no leaf."""
+    return UnsupportedDType("%s is a %s, and no array, number or tree of them" % (where, type(leaf).__name__),
+                            code="BAD_ARGUMENT", remedy="name it in static_argnums")  # fmt: skip
+
+
+def taken(leaf: Any) -> Optional[Tuple[Any, Type]]:
+    """What a program is given for a leaf, and its type; None for what is no leaf. UnsupportedDType for complex numbers."""
     if isinstance(leaf, (Held, Buffer, Shards, Value)):
         kind = dtype_of(leaf.dtype).numpy
         return leaf, Type(jax.dtypes.canonicalize_dtype(kind), tuple(leaf.shape), False)
@@ -43,8 +49,7 @@ def taken(leaf: Any, where: str) -> Tuple[Any, Type]:
         return np.asarray(jax.random.key_data(leaf)), Type(leaf.dtype, leaf.shape, False)
     weak = type(leaf) in (bool, int, float) or bool(getattr(leaf, "weak_type", False))
     if not weak and not isinstance(leaf, (np.ndarray, np.generic, jax.Array)):
-        raise UnsupportedDType("%s is a %s, and no array, number or tree of them" % (where, type(leaf).__name__),
-                               code="BAD_ARGUMENT", remedy="name it in static_argnums")  # fmt: skip
+        return None
     array = np.asarray(leaf)
     kind = jax.dtypes.canonicalize_dtype(array.dtype)
     dtype_of(kind)
@@ -61,4 +66,3 @@ def entered(value: Any, kind: Type) -> Any:
 def left(run: Any, values: Sequence[Any]) -> List[Any]:
     """Results as a trace has them: of keys their words."""
     return [run.lift(words_of(run, value) if isinstance(value, Keys) else value) for value in values]
-

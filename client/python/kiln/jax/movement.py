@@ -54,7 +54,11 @@ def tile(e: Any, x: Any) -> Any:
 
 
 def strided(x: Any, starts: Sequence[int], ends: Sequence[int], steps: Sequence[int]) -> Any:
-    return x[tuple(slice(int(start), int(end), int(step)) for start, end, step in zip(starts, ends, steps))] if x.ndim else x
+    return (
+        x[tuple(slice(int(start), int(end), int(step)) for start, end, step in zip(starts, ends, steps))]
+        if x.ndim
+        else x
+    )
 
 
 @rule("slice")
@@ -104,7 +108,9 @@ def inner_padded(x: Any, between: Sequence[int], value: Any) -> Any:
 
 def padded(x: Any, widths: Sequence[Tuple[int, int]], value: Any) -> Any:
     """Elements of `value`, a number or a tensor of shape (), around x; negative widths take elements away."""
-    cut = [(max(0, -before), max(max(0, -before), size - max(0, -after))) for size, (before, after) in zip(x.shape, widths)]
+    cut = [
+        (max(0, -before), max(max(0, -before), size - max(0, -after))) for size, (before, after) in zip(x.shape, widths)
+    ]
     x = movement.shrink(x, cut)
     grown = [(max(0, before), max(0, after)) for before, after in widths]
     if not any(map(any, grown)):
@@ -137,7 +143,9 @@ def iota(e: Any) -> Any:
     axis, shape, kind = e.params["dimension"], e.shape, e.dtype
     wide = kind if kind.kind in "iu" and shape[axis] <= (1 << 7) else int32
     numbers = ops.astype(e.graph.arange(shape[axis], wide), kind)
-    return movement.broadcast_to(movement.reshape(numbers, tuple(size if at == axis else 1 for at, size in enumerate(shape))), shape)
+    return movement.broadcast_to(
+        movement.reshape(numbers, tuple(size if at == axis else 1 for at, size in enumerate(shape))), shape
+    )
 
 
 @rule("empty", "empty2")

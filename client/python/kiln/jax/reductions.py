@@ -60,7 +60,11 @@ def folded(x: Any, axes: Tuple[int, ...], first: Any, fold: Fold) -> Any:
     """Over axes by a function of two tensors, halves against halves; `first` changes nothing."""
     rest = [axis for axis in range(x.ndim) if axis not in axes]
     x = movement.transpose(x, [*axes, *rest]) if x.ndim else x
-    x = movement.reshape(x, (-1, *x.shape[len(axes) :])) if x.size else x.graph.full((1, *x.shape[len(axes) :]), first, x.dtype)
+    x = (
+        movement.reshape(x, (-1, *x.shape[len(axes) :]))
+        if x.size
+        else x.graph.full((1, *x.shape[len(axes) :]), first, x.dtype)
+    )
     while x.shape[0] > 1:
         if x.shape[0] % 2:
             x = movement.pad(x, [(0, 1)] + [(0, 0)] * (x.ndim - 1), first)
@@ -169,5 +173,7 @@ def cumlogsumexp(e: Any, x: Any) -> Any:
     kept = ops.where(counts, every, -float("inf"))
     greatest = reductions.max(kept, kept.ndim - 1, keepdims=True)
     shift = ops.where(functions.absolute(greatest) < float("inf"), greatest, 0)
-    total = functions.log(reductions.sum(functions.exp(kept - shift), kept.ndim - 1)) + movement.squeeze(shift, kept.ndim - 1)
+    total = functions.log(reductions.sum(functions.exp(kept - shift), kept.ndim - 1)) + movement.squeeze(
+        shift, kept.ndim - 1
+    )
     return movement.moveaxis(total, total.ndim - 1, axis)

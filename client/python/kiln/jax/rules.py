@@ -1,5 +1,11 @@
-"""All files that put rules into the table; importing this one fills it."""
+"""The table, filled: these files put rules into it."""
 
-from kiln.jax import collectives, control, elementwise, gathers, keys, matrices, movement, products, reductions, sorting, special, windows
+from kiln.jax import collectives, control, elementwise, gathers, keys, matrices, movement, products
+from kiln.jax import reductions, sorting, special, windows
+from kiln.jax.table import RULES
 
-__all__ = ["collectives", "control", "elementwise", "gathers", "keys", "matrices", "movement", "products", "reductions", "sorting", "special", "windows"]
+FILES = (
+    collectives, control, elementwise, gathers, keys, matrices, movement, products, reductions, sorting, special, windows,
+)  # fmt: skip
+
+__all__ = ["FILES", "RULES"]

@@ -84,7 +84,9 @@ def expm1(x: Any) -> Any:
     u = functions.exp(x)
     plain = (u < 0.5) | (u > 2)
     inner = ops.where(plain, 2, u)
-    near = ops.where(ops.equal(inner, 1), x, (inner - 1) * (x / ops.where(ops.equal(inner, 1), 1, functions.log(inner))))
+    near = ops.where(
+        ops.equal(inner, 1), x, (inner - 1) * (x / ops.where(ops.equal(inner, 1), 1, functions.log(inner)))
+    )
     return ops.where(plain | ops.isnan(x), u - 1, near)
 
 
@@ -169,7 +171,9 @@ def angle_of(y: Any, x: Any) -> Any:
 @rule("atan2")
 def atan2(e: Any, y: Any, x: Any) -> Any:
     y, x = ops.meet("atan2", y, x)
-    return angle_of(y, x) if y.dtype.itemsize >= 4 else ops.astype(angle_of(y.astype(float32), x.astype(float32)), e.dtype)
+    return (
+        angle_of(y, x) if y.dtype.itemsize >= 4 else ops.astype(angle_of(y.astype(float32), x.astype(float32)), e.dtype)
+    )
 
 
 @of_one("asin")
@@ -226,7 +230,7 @@ def erf_inv(x: Any) -> Any:
     return ops.where(ops.equal(functions.absolute(x), 1), x * _INFINITY, y)
 
 
-# Points on half a circle, over which the integrals of Bessel's functions are sums: within float32's rounding up to 2,000.
+# Points on half a circle, over which Bessel's integrals are sums: within float32's rounding up to 2,000.
 _POINTS = 128
 
 
@@ -274,7 +278,9 @@ def _lgamma_positive(x: Any) -> Any:
 def lgamma(x: Any) -> Any:
     low = x < 0.5
     value = _lgamma_positive(ops.where(low, 1 - x, x))
-    mirrored = math.log(math.pi) - functions.log(functions.absolute(functions.sin(math.pi * (x - functions.floor(x))))) - value
+    mirrored = (
+        math.log(math.pi) - functions.log(functions.absolute(functions.sin(math.pi * (x - functions.floor(x))))) - value
+    )
     value = ops.where(low, mirrored, value)
     pole = (x <= 0) & ops.equal(x, functions.floor(x)) | ops.equal(functions.absolute(x), _INFINITY)
     return ops.where(pole, _INFINITY, value)

@@ -21,8 +21,16 @@ Evaluate = Callable[[Any, Sequence[Any]], List[Any]]
 class Spread:
     """Called as functional/traced.py's Traced is."""
 
-    def __init__(self, client: Any, devices: Tuple[str, ...], program: Any, arguments: List[Tuple[int, int]],
-                 split: Set[int], fixed: List[Tuple[int, Shards]], places: List[int]):
+    def __init__(
+        self,
+        client: Any,
+        devices: Tuple[str, ...],
+        program: Any,
+        arguments: List[Tuple[int, int]],
+        split: Set[int],
+        fixed: List[Tuple[int, Shards]],
+        places: List[int],
+    ):
         self._client, self._devices, self._program = client, devices, program
         self._arguments, self._split, self._fixed, self._places = arguments, split, fixed, places
 
@@ -42,9 +50,16 @@ class Spread:
         return self._client.shards(value, self._devices, axis=0 if split else None)
 
 
-def spread_over(name: str, client: Any, devices: Tuple[str, ...], kinds: Sequence[Any], evaluate: Evaluate,
-                split: Sequence[int], options: Dict[str, Any]) -> Spread:
-    """Traces for one device, and compiles for all of them. ShapeError for a first axis that they do not share equally."""
+def spread_over(
+    name: str,
+    client: Any,
+    devices: Tuple[str, ...],
+    kinds: Sequence[Any],
+    evaluate: Evaluate,
+    split: Sequence[int],
+    options: Dict[str, Any],
+) -> Spread:
+    """Traces for one device, and compiles for all. ShapeError for a first axis that they do not share equally."""
     for at in split:
         if not kinds[at].shape:
             raise ShapeError("%s: a number has no axis to split" % name, code="UNSUPPORTED_SHARD")
@@ -64,4 +79,3 @@ def spread_over(name: str, client: Any, devices: Tuple[str, ...], kinds: Sequenc
     fixed = [(tensor.slot, client.shards(array.numpy(), devices, axis=None))
              for array, tensor in graph.captured.values() if tensor.slot in used]  # fmt: skip
     return Spread(client, devices, program, arguments, set(split), fixed, places)
-

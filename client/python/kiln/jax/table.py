@@ -11,7 +11,7 @@ several. Rules that are `raw` get operands as the evaluator has them: numbers th
 from __future__ import annotations
 
 import os
-from typing import Any, Callable, Dict, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, NamedTuple, Sequence, Tuple
 
 from jax._src import source_info_util
 
@@ -43,7 +43,7 @@ def rule(*names: str, raw: bool = False) -> Callable[[Callable[..., Any]], Calla
 
 
 class Keys(NamedTuple):
-    """jax's random keys: their words, each a tensor (or known numbers) of the keys' shape, and jax's name of the kind."""
+    """jax's random keys: their words, each a tensor (or known) of the keys' shape; and jax's dtype of them."""
 
     words: Tuple[Any, ...]
     kind: Any
@@ -52,7 +52,8 @@ class Keys(NamedTuple):
 class Equation:
     """One equation of a jaxpr, as its rule sees it.
 
-    `params`; `shape` and `dtype` of its first result, `kinds` and `shapes` of all; `run` is the Evaluator.
+    `name`, `params`; `ins` and `outs`, jax's types of operands and results; `shape` and `dtype` of the first result;
+    `run` is the Evaluator, `graph` its trace.
     """
 
     def __init__(self, run: Any, equation: Any):
@@ -94,10 +95,6 @@ def refusal(calls: Sequence[Any], why: str, remedy: str) -> Unimplemented:
 
 
 def _line_of(calls: Sequence[Any]) -> str:
-    """ at file:line (function) of the user's code: of the innermost that is not jax's own."""
+    """at file:line (function) of the user's code: of the innermost that is not jax's own."""
     lines = [source_info_util.summarize(equation.source_info) for equation in reversed(calls)]
     return next((" at " + line for line in lines if line), "")
-
-
-def find(name: str) -> Optional[Row]:
-    return RULES.get(name)

@@ -175,4 +175,6 @@ def select_and_gather_add(e: Any, tangents: Any, x: Any) -> Any:
     seen = boxed(e, x, least_of(x.dtype) if greatest else greatest_of(x.dtype))
     chosen = (reductions.argmax if greatest else reductions.argmin)(seen, seen.ndim - 1, keepdims=True)
     slots = movement.reshape(e.arange(seen.shape[-1], int32), (1,) * (seen.ndim - 1) + (seen.shape[-1],))
-    return reductions.reduce("ADD", ops.where(ops.equal(chosen, slots), boxed(e, tangents, 0), 0), (seen.ndim - 1,), False)
+    return reductions.reduce(
+        "ADD", ops.where(ops.equal(chosen, slots), boxed(e, tangents, 0), 0), (seen.ndim - 1,), False
+    )
