@@ -27,7 +27,7 @@ C3, ODD = floats(2, 3, 4), np.float32([0.5, -0.5, 1.5, -1.5, 2.5, 0.0, -0.0, np.
 UNARY_OF_FLOATS = (
     "abs absolute fabs negative positive sign square sqrt:P cbrt exp exp2 expm1 log:P log2:P log10:P log1p:P sin cos tan "
     "arcsin:U arccos:U arctan sinh cosh tanh arcsinh arccosh:P1 arctanh:U asin:U acos:U atan asinh acosh:P1 atanh:U "
-    "reciprocal:P floor ceil trunc rint round around fix "
+    "reciprocal:P floor ceil trunc rint round around "
     "isnan isinf isfinite isneginf isposinf signbit sinc i0 nan_to_num deg2rad rad2deg degrees radians real imag conj conjugate "
     "angle spacing iscomplex isreal"
 ).split()

@@ -78,6 +78,16 @@ def split(e: Any, x: Any) -> Any:
     return parts
 
 
+@rule("stack")
+def stack(e: Any, *parts: Any) -> Any:
+    return movement.stack(parts, e.params["axis"])
+
+
+@rule("unstack")
+def unstack(e: Any, x: Any) -> Any:
+    return list(movement.moveaxis(x, e.params["axis"], 0))
+
+
 @rule("concatenate")
 def concatenate(e: Any, *parts: Any) -> Any:
     parts = tuple(part for part in parts if part.shape[e.params["dimension"]])
