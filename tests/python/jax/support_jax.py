@@ -13,7 +13,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 import support  # noqa: E402: of tests/python
 
 try:
-    import jax
+    import jax.numpy  # and not this folder, which Python takes for a package where there is no jax
 except ImportError:
     jax = None
 

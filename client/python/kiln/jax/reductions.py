@@ -141,7 +141,7 @@ def before(e: Any, x: Any, axis: int, reverse: bool) -> Tuple[Any, Any]:
 
 
 def accumulated(op: str, first: Callable[[Any], Any]) -> Any:
-    """Each place's reduction over those up to it: all against all, n × n steps without memory for them."""
+    """Each place's reduction over those up to it, by a mask; the compiler makes one pass of it."""
 
     def apply(e: Any, x: Any) -> Any:
         axis = e.params["axis"]
