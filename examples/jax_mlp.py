@@ -1,4 +1,4 @@
-"""Handwritten digits, learnt by a net in plain jax: trained by jax on this machine's CPU, and by the same step on a server.
+"""Handwritten digits, learnt by a net in plain jax: by jax on this machine's CPU, and by the same step on a server.
 
     ./dev run --cpu_devices=4 & python examples/jax_mlp.py      # KILN_ADDR: another server than localhost:7437
 
@@ -18,8 +18,7 @@ TRAINED, BATCH, EPOCHS, RATE, KEPT = 1437, 128, 10, 0.1, 0.9
 DEVICES = ["CPU:%d" % n for n in range(4)]
 
 def scores(net, x):
-    for w, b in net[:-1]:
-        x = jax.nn.relu(x @ w + b)
+    for w, b in net[:-1]: x = jax.nn.relu(x @ w + b)
     return x @ net[-1][0] + net[-1][1]
 
 def loss(net, x, digits):
@@ -50,11 +49,12 @@ def main():
     wanted = train(jax.jit(step), pictures, digits)
     apart = []
     with kiln.connect(os.environ.get("KILN_ADDR", "localhost:7437")):
-        for name, jitted in (("one device", kiln.jax.jit(step)), ("four", kiln.jax.jit(step, devices=DEVICES, split_argnums=(1, 2)))):
+        four = kiln.jax.jit(step, devices=DEVICES, split_argnums=(1, 2))
+        for name, jitted in (("one device", kiln.jax.jit(step)), ("four", four)):
             net = train(jitted, pictures, digits)
             apart.append(max(jax.tree.leaves(jax.tree.map(lambda a, b: float(np.abs(a - b).max()), net, wanted))))
             right = (kiln.jax.jit(scores)(net, pictures[TRAINED:]).numpy().argmax(1) == digits[TRAINED:]).mean()
-            print("%s: reads %.4f of what it has not seen; weights differ from jax's by %.1e" % (name, right, apart[-1]))
+            print("%s: reads %.4f of the new ones; weights differ from jax's by %.1e" % (name, right, apart[-1]))
     return apart, right
 
 if __name__ == "__main__": main()

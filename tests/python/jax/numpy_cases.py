@@ -25,24 +25,25 @@ T, S, Q = A > 0, B > 0, floats(5, 5)
 C3, ODD = floats(2, 3, 4), np.float32([0.5, -0.5, 1.5, -1.5, 2.5, 0.0, -0.0, np.nan, np.inf, -np.inf])
 
 UNARY_OF_FLOATS = (
-    "abs absolute fabs negative positive sign square sqrt:P cbrt exp exp2 expm1 log:P log2:P log10:P log1p:P sin cos tan "
-    "arcsin:U arccos:U arctan sinh cosh tanh arcsinh arccosh:P1 arctanh:U asin:U acos:U atan asinh acosh:P1 atanh:U "
-    "reciprocal:P floor ceil trunc rint round around "
-    "isnan isinf isfinite isneginf isposinf signbit sinc i0 nan_to_num deg2rad rad2deg degrees radians real imag conj conjugate "
-    "angle spacing iscomplex isreal"
+    "abs absolute fabs negative positive sign square sqrt:P cbrt exp exp2 expm1 log:P log2:P log10:P log1p:P "
+    "sin cos tan arcsin:U arccos:U arctan sinh cosh tanh arcsinh arccosh:P1 arctanh:U asin:U acos:U atan asinh "
+    "acosh:P1 atanh:U reciprocal:P floor ceil trunc rint round around isnan isinf isfinite isneginf isposinf "
+    "signbit sinc i0 nan_to_num deg2rad rad2deg degrees radians real imag conj conjugate angle spacing "
+    "iscomplex isreal"
 ).split()
 BINARY_OF_FLOATS = (
-    "add subtract multiply divide true_divide floor_divide mod remainder fmod maximum minimum fmax fmin hypot arctan2 atan2 "
-    "logaddexp logaddexp2 copysign nextafter heaviside greater greater_equal less less_equal equal not_equal float_power:P "
-    "power:P pow:P isclose"
+    "add subtract multiply divide true_divide floor_divide mod remainder fmod maximum minimum fmax fmin hypot "
+    "arctan2 atan2 logaddexp logaddexp2 copysign nextafter heaviside greater greater_equal less less_equal "
+    "equal not_equal float_power:P power:P pow:P isclose"
 ).split()
 BINARY_OF_INTEGERS = (
-    "add subtract multiply floor_divide:K mod:K remainder:K fmod:K maximum minimum bitwise_and bitwise_or bitwise_xor gcd lcm "
-    "greater less equal not_equal"
+    "add subtract multiply floor_divide:K mod:K remainder:K fmod:K maximum minimum bitwise_and bitwise_or "
+    "bitwise_xor gcd lcm greater less equal not_equal"
 ).split()
 REDUCTIONS = (
-    "sum prod max min mean var std any all argmax argmin amax amin ptp median nansum nanprod nanmax nanmin nanmean nanvar nanstd "
-    "nanmedian nanargmax nanargmin count_nonzero cumsum cumprod nancumsum nancumprod average"
+    "sum prod max min mean var std any all argmax argmin amax amin ptp median nansum nanprod nanmax nanmin "
+    "nanmean nanvar nanstd nanmedian nanargmax nanargmin count_nonzero cumsum cumprod nancumsum nancumprod "
+    "average"
 ).split()
 ARGUMENTS = {"P": P, "U": U, "P1": P + 1}
 
@@ -215,8 +216,11 @@ PRODUCTS = [
 CASES = [*_rows(), *MOVING, *MAKING, *CHOOSING, *SORTING, *PRODUCTS]
 # Those that take jax itself a second and more to compile: only tests/python/jax/count.py runs them.
 SLOW = set(
-    "intersect1d setxor1d union1d setdiff1d unique unique_counts unique_values histogram histogram2d insert tril_indices triu_indices "
-    "interp put place nonzero argwhere extract polymul roots linalg.inv linalg.solve linalg.slogdet linalg.svd linalg.eigh "
-    "linalg.pinv linalg.lstsq linalg.eigvalsh linalg.matrix_rank "
-    "linalg.qr:tall linalg.det:5 linalg.solve:rows linalg.inv:batched linalg.cholesky:indefinite nanpercentile nanquantile".split()
+    (
+        "intersect1d setxor1d union1d setdiff1d unique unique_counts unique_values histogram histogram2d insert "
+        "tril_indices triu_indices interp put place nonzero argwhere extract polymul roots linalg.inv "
+        "linalg.solve linalg.slogdet linalg.svd linalg.eigh linalg.pinv linalg.lstsq linalg.eigvalsh "
+        "linalg.matrix_rank linalg.qr:tall linalg.det:5 linalg.solve:rows linalg.inv:batched "
+        "linalg.cholesky:indefinite nanpercentile nanquantile"
+    ).split()
 )

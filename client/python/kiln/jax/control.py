@@ -97,7 +97,7 @@ def loop(e: Any, *operands: Any) -> Any:
         (goes_on,) = e.run.closed(p["cond_jaxpr"], [*for_condition, *carry])
         if isinstance(goes_on, Value):
             raise e.refuse("how often it runs depends on values that the device computes",
-                           "loop a fixed number of times (lax.scan), and choose what is done with jnp.where")  # fmt: skip
+                           "loop a fixed number of times, and choose with jnp.where")  # fmt: skip
         if not bool(goes_on):
             return carry
         carry = [each(one, settled) for one in e.run.closed(p["body_jaxpr"], [*for_body, *carry])]

@@ -87,7 +87,7 @@ def gather(e: Any, x: Any, indices: Any) -> Any:
 
 
 def _by_masks(e: Any, x: Any, places: List[Any], batch_out: List[int], window_in: List[int]) -> Any:
-    """A gather within each row of a batch, by sums over masks: on several devices, where an index into all rows may not be."""
+    """A gather within each row of a batch, by sums over masks: on several devices no index may reach into all."""
     d, shape = e.params["dimension_numbers"], e.shape
     at_out = {axis: batch_out[of] for axis, of in zip(d.operand_batching_dims, d.start_indices_batching_dims)}
     at_out.update(zip(window_in, d.offset_dims))

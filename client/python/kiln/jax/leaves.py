@@ -41,7 +41,7 @@ def refuse(leaf: Any, where: str) -> UnsupportedDType:
 
 
 def taken(leaf: Any) -> Optional[Tuple[Any, Type]]:
-    """What a program is given for a leaf, and its type; None for what is no leaf. UnsupportedDType for complex numbers."""
+    """What a program is given for a leaf, and its type; None for what is no leaf. UnsupportedDType for complex ones."""
     if isinstance(leaf, (Held, Buffer, Shards, Value)):
         kind = dtype_of(leaf.dtype).numpy
         return leaf, Type(jax.dtypes.canonicalize_dtype(kind), tuple(leaf.shape), False)

@@ -5,7 +5,8 @@ from kiln.jax import reductions, sorting, special, windows
 from kiln.jax.table import RULES
 
 FILES = (
-    collectives, control, elementwise, gathers, keys, matrices, movement, products, reductions, sorting, special, windows,
+    collectives, control, elementwise, gathers, keys, matrices, movement, products, reductions, sorting, special,
+    windows,
 )  # fmt: skip
 
 __all__ = ["FILES", "RULES"]

@@ -91,7 +91,7 @@ def refusal(calls: Sequence[Any], why: str, remedy: str) -> Unimplemented:
     operands = ", ".join(str(variable.aval) for variable in equation.invars)
     return Unimplemented("jax's %s(%s)[%s]%s has no rule%s" %
                          (equation.primitive.name, operands, ", ".join(shown), _line_of(calls), why and ": " + why),
-                         code="NOT_IMPLEMENTED", remedy=remedy or "write it in other functions of jax.numpy")  # fmt: skip
+                         code="NOT_IMPLEMENTED", remedy=remedy or "write it in other functions")  # fmt: skip
 
 
 def _line_of(calls: Sequence[Any]) -> str:
