@@ -59,6 +59,8 @@ from kiln.errors import (
     WrongVersion,
 )
 from kiln.dims import Dim
+from kiln.composed.division import floor_divide, pow as power, remainder
+from kiln.composed.signs import abs, abs as absolute
 from kiln.elementwise import (
     add,
     astype,
@@ -69,7 +71,6 @@ from kiln.elementwise import (
     clip,
     divide,
     equal,
-    floor_divide,
     greater,
     greater_equal,
     invert,
@@ -85,15 +86,11 @@ from kiln.elementwise import (
     multiply,
     negative,
     not_equal,
-    power,
-    remainder,
     right_shift,
     subtract,
     where,
 )
 from kiln.functions import (
-    absolute,
-    absolute as abs,
     ceil,
     cos,
     detach,
@@ -154,5 +151,7 @@ from kiln.tensor import Tensor
 _functions = _dispatching(globals())
 globals().update(_functions)
 _offer(_functions)
+
+from kiln import numpy  # noqa: E402: it stands on all that is above
 
 __version__ = "0.1.0"

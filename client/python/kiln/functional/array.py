@@ -21,6 +21,7 @@ from kiln.errors import InvalidArgument, ShapeError
 from kiln.functional import names
 from kiln.functional.eager import dispatched
 from kiln.functional.held import Held
+from kiln.functional.standard import Standard
 from kiln.functional.tracing import active
 from kiln.tensor import Tensor
 from kiln.value import Value
@@ -38,7 +39,7 @@ _CHANGES = "an array does not change: make another with kiln.where, or keep a ki
 _REFUSED = (InvalidArgument, TypeError, ValueError, AttributeError, NotImplementedError)
 
 
-class Array(_Computing):
+class Array(Standard, _Computing):
     """Made by kiln.array and by functions. Raises BufferFreed once it was donated. Threads: any."""
 
     __slots__ = ()
@@ -124,6 +125,8 @@ class Array(_Computing):
             return self._rows(key)
         if _is_mask(key):
             return self._masked(key)
+        if type(key) is tuple and 0 < len(key) <= self.ndim and all(type(one) is int for one in key):
+            return self._element(key)
         given = key if isinstance(key, tuple) else (key,)
         keys = tuple(indexing.unmasked(self.shape, tuple(one.numpy() if _is_mask(one) and isinstance(one, Array) else one for one in given)))
         numbers = [at for at, one in enumerate(keys) if isinstance(one, (int, np.integer)) and not isinstance(one, bool)]
@@ -148,6 +151,13 @@ class Array(_Computing):
             return self._view(self.shape[1:], at * arrays.count_of(self.shape[1:]))
         start, shape = self.buffer._rows(key)
         return self._view(shape, start)
+
+    def _element(self, key: Tuple[int, ...]) -> "Array":
+        start = 0
+        for axis, one in enumerate(key):
+            start = start * self.shape[axis] + self._inside(one, axis)
+        rest = self.shape[len(key) :]
+        return self._view(rest, start * arrays.count_of(rest))
 
     def _view(self, shape: Tuple[int, ...], start: int) -> "Array":
         self.shared = True
@@ -210,6 +220,7 @@ for _name, _raw in vars(Tensor).items():
     if _name not in _OWN and callable(_raw):
         setattr(Array, _name, _operator(_name, _raw))
 Array.T = property(dispatched(Tensor.T.fget))  # type: ignore[attr-defined]
+Array.mT = property(dispatched(Tensor.mT.fget))  # type: ignore[attr-defined]
 Array.ravel = Array.flatten  # type: ignore[attr-defined]
 
 

@@ -1,0 +1,179 @@
+"""Sorting, and searching in what is sorted.
+
+Elements are compared by integer keys of the same order, in which NaN is the greatest and the two zeros are equal.
+Short rows are sorted by counting how many come before each element; long ones by Batcher's bitonic network, whose
+steps compare elements at equal distances: no element's value decides where anything is read.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, List, Tuple
+
+from kiln.composed.operands import one
+from kiln.composed.signs import signbit
+from kiln.dims import Dim
+from kiln.dtypes import BY_NAME, bool_, int64, uint8
+from kiln.elementwise import add, astype, bitcast, bitwise_and, equal, isnan, less, meet, not_equal, where
+from kiln.errors import InvalidArgument, ShapeError
+from kiln.indexing import take, take_along_axis
+from kiln.movement import moveaxis, reshape, shrink, stack
+from kiln.promotion import limits
+from kiln.reduce import reduce
+from kiln.value import axis_of, emit
+
+if TYPE_CHECKING:
+    from kiln.tensor import Tensor
+
+# Rows up to this size are sorted by counting, which takes as many comparisons as the square of it.
+_SHORT = 64
+
+
+def _keys(x: "Tensor", descending: bool) -> "Tensor":
+    """Integers in the order of x's elements, NaN behind all others; or in the reversed order, NaN first."""
+    if x.dtype is bool_:
+        x = astype(x, uint8)
+    if x.dtype.is_float:
+        kind = BY_NAME["int%d" % (8 * x.dtype.itemsize)]
+        least, greatest = limits(kind)
+        bits = bitcast(where(equal(x, 0.0), 0.0, x), kind)
+        # Of two negative floats the one with more bits is the lesser.
+        x = where(isnan(x), greatest, where(signbit(x), bits ^ greatest, bits))
+    if not descending:
+        return x
+    return limits(x.dtype)[1] - x if x.dtype.kind == "u" else x ^ -1
+
+
+def _along(name: str, x: "Tensor", axis: Any) -> "Tuple[Tensor, int, int]":
+    """(rows, the axis, its size), with the axis moved to the end."""
+    at = axis_of(name, axis, x.ndim)
+    size = x.shape[at]
+    if isinstance(size, Dim):
+        raise ShapeError("%s: along an axis of symbolic size %s" % (name, size))
+    return moveaxis(x, at, x.ndim - 1), at, size
+
+
+def _order_by_counting(keys: "Tensor", size: int) -> "Tensor":
+    """For each place which element belongs there."""
+    places = keys.graph.arange(size, int64)
+    mine, other = reshape(keys, (*keys.shape, 1)), reshape(keys, (*keys.shape[:-1], 1, size))
+    before = less(other, mine) | equal(other, mine) & less(reshape(places, (1, size)), reshape(places, (size, 1)))
+    last = before.ndim - 1
+    rank = reduce("ADD", astype(before, int64), (last,), False)
+    # The rank says where an element goes; wanted is what comes to each place.
+    here = equal(reshape(rank, (*keys.shape, 1)), reshape(places, (1, size)))
+    return reduce("ADD", where(here, reshape(places, (size, 1)), 0), (last - 1,), False)
+
+
+def _order_by_network(keys: "Tensor", size: int) -> "Tensor":
+    """The same by a bitonic network, of keys with their places, so that equal ones stay in order."""
+    lead = keys.shape[:-1]
+    whole = 1 << (size - 1).bit_length()
+    places = keys.graph.arange(whole, int64)
+    inside = less(places, size)
+    wide = int64 if keys.dtype.name != "uint64" else keys.dtype
+    greatest = limits(wide)[1]
+    keys = astype(keys, wide).pad([(0, 0)] * len(lead) + [(0, whole - size)])
+    keys = where(inside, keys, greatest)  # what is added is last: its places are
+    order = places.broadcast_to((*lead, whole))
+    length = 2
+    while length <= whole:
+        distance = length // 2
+        while distance:
+            pairs = (*lead, whole // (2 * distance), 2, distance)
+            parts = [_halves(reshape(part, pairs)) for part in (keys, order)]
+            (low, high), (low_at, high_at) = parts
+            block = keys.graph.arange(whole // (2 * distance), int64)
+            falling = not_equal(bitwise_and(block * (2 * distance), length), 0) if length < whole else False
+            turned = less(high, low) | equal(high, low) & less(high_at, low_at)
+            if falling is not False:
+                turned = not_equal(turned, reshape(falling, (whole // (2 * distance), 1)))
+            keys = _joined(where(turned, high, low), where(turned, low, high), lead, whole)
+            order = _joined(where(turned, high_at, low_at), where(turned, low_at, high_at), lead, whole)
+            distance //= 2
+        length *= 2
+    return shrink(order, [(0, extent) for extent in lead] + [(0, size)])
+
+
+def _halves(x: "Tensor") -> "List[Tensor]":
+    box = [(0, extent) for extent in x.shape[:-2]]
+    rest = (0, x.shape[-1])
+    shape = (*x.shape[:-2], x.shape[-1])
+    return [reshape(shrink(x, [*box, (at, at + 1), rest]), shape) for at in (0, 1)]
+
+
+def _joined(first: "Tensor", second: "Tensor", lead: Any, whole: int) -> "Tensor":
+    joined = reshape(stack([first, second], first.ndim - 1), (*lead, whole))
+    # Held in memory: else each step would compute the one before it twice.
+    return emit("CONTIGUOUS", (joined,), joined.dtype, joined.shape)
+
+
+def argsort(x: "Tensor", /, axis: Any = -1, *, descending: bool = False, stable: bool = True) -> "Tensor":
+    """The places of the elements in their order; equal ones stay as they are."""
+    x = one("argsort", x)
+    if axis is None:
+        x, axis = reshape(x, (x.size,)), 0
+    rows, at, size = _along("argsort", x, axis)
+    keys = _keys(rows, descending)
+    if size <= 1:
+        return x.graph.full(x.shape, 0, int64)
+    order = _order_by_counting(keys, size) if size <= _SHORT else _order_by_network(keys, size)
+    return moveaxis(order, x.ndim - 1, at)
+
+
+def sort(x: "Tensor", /, axis: Any = -1, *, descending: bool = False, stable: bool = True) -> "Tensor":
+    """NaN is last, or first where the order is descending."""
+    x = one("sort", x)
+    if axis is None:
+        x, axis = reshape(x, (x.size,)), 0
+    return take_along_axis(x, argsort(x, axis, descending=descending), axis)
+
+
+def top_k(x: "Tensor", k: int, /, axis: Any = -1, *, largest: bool = True) -> "Tuple[Tensor, Tensor]":
+    """(the k greatest, or least, elements in order, their places)"""
+    at = axis_of("top_k", axis, x.ndim)
+    if not 0 <= k <= x.shape[at]:
+        raise InvalidArgument("top_k: %d of %s elements" % (k, x.shape[at]), code="BAD_ARGUMENT")
+    order = argsort(x, at, descending=largest)
+    box = [(0, k if place == at else size) for place, size in enumerate(x.shape)]
+    places = shrink(order, box)
+    return take_along_axis(x, places, at), places
+
+
+def searchsorted(x1: "Tensor", x2: Any, /, side: str = "left", sorter: Any = None) -> "Tensor":
+    """Where in the sorted x1 each element of x2 belongs: before its equals, or behind them with side="right"."""
+    if side not in ("left", "right"):
+        raise InvalidArgument("searchsorted: a side is 'left' or 'right', not %r" % (side,), code="BAD_ARGUMENT")
+    x, values = meet("searchsorted", x1, x2)
+    if x.ndim != 1 or isinstance(x.shape[0], Dim):
+        raise ShapeError("searchsorted: in a tensor of %s" % (x.shape,), remedy="one axis, of a size that is known")
+    x = x if sorter is None else take(x, sorter, 0)
+    size = x.shape[0]
+    keys, wanted = _keys(x, False), _keys(values, False)
+    place = x.graph.full(values.shape, 0, int64)
+    step = 1 << size.bit_length()
+    while step > 1 and size:
+        step //= 2
+        ahead = add(place, step)
+        there = take(keys, where(less(size, ahead), size - 1, ahead - 1), 0)
+        passed = less(there, wanted) if side == "left" else less(there, wanted) | equal(there, wanted)
+        place = where(passed & less(ahead, size + 1), ahead, place)
+    return place
+
+
+def median(x: "Tensor", /, axis: Any = None, *, keepdims: bool = False) -> "Tensor":
+    """The middle element, or the mean of the two in the middle. NaN, if one is among them."""
+    from kiln.reduce import any as any_of, mean
+
+    if axis is None:
+        kept, x, axis = (1,) * x.ndim, reshape(x, (x.size,)), 0
+    else:
+        at = axis_of("median", axis, x.ndim)
+        kept = tuple(1 if place == at else size for place, size in enumerate(x.shape))  # type: ignore[assignment]
+    at = axis_of("median", axis, x.ndim)
+    size: Any = x.shape[at]
+    box: List[Any] = [(0, extent) for extent in x.shape]
+    box[at] = ((size - 1) // 2, size // 2 + 1)
+    middle = mean(shrink(sort(x, at), box), at)
+    if x.dtype.is_float:
+        middle = where(any_of(isnan(x), at), float("nan"), middle)
+    return reshape(middle, kept) if keepdims else middle
