@@ -50,6 +50,7 @@ from kiln.errors import (
     NotFound,
     OutOfRange,
     PermissionDenied,
+    PlaceError,
     ResourceExhausted,
     ShapeError,
     Unauthenticated,

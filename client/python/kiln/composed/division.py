@@ -119,7 +119,7 @@ def pow(x1: Any, x2: Any, /) -> "Tensor":
     if x.dtype.kind == "u":
         return result
     odd = not_equal(bitwise_and(y, 1), 0)
-    unit = where(equal(x, 1), 1, where(equal(x, -1), where(odd, -1, 1), 0))
+    unit = where(equal(x, 1), 1, where(equal(x, -1), where(odd, -1, x.graph.scalar(1, x.dtype)), 0))
     return where(less(y, 0), unit, result)
 
 

@@ -15,6 +15,7 @@ from kiln.dims import Dim
 from kiln.dtypes import BY_NAME, bool_, int64, uint8
 from kiln.elementwise import add, astype, bitcast, bitwise_and, equal, isnan, less, meet, not_equal, where
 from kiln.errors import InvalidArgument, ShapeError
+from kiln.functions import detach
 from kiln.indexing import take, take_along_axis
 from kiln.movement import moveaxis, reshape, shrink, stack
 from kiln.promotion import limits
@@ -35,7 +36,8 @@ def _keys(x: "Tensor", descending: bool) -> "Tensor":
     if x.dtype.is_float:
         kind = BY_NAME["int%d" % (8 * x.dtype.itemsize)]
         least, greatest = limits(kind)
-        bits = bitcast(where(equal(x, 0.0), 0.0, x), kind)
+        x = where(equal(x, 0.0), 0.0, detach(x))
+        bits = bitcast(x, kind)
         # Of two negative floats the one with more bits is the lesser.
         x = where(isnan(x), greatest, where(signbit(x), bits ^ greatest, bits))
     if not descending:

@@ -42,10 +42,10 @@ def _part(x: "Tensor", axis: int, begin: Any, end: Any) -> "Tensor":
     return shrink(x, [(begin, end) if at == axis else (0, size) for at, size in enumerate(x.shape)])
 
 
-def broadcast_arrays(*arrays: "Tensor") -> "Tuple[Tensor, ...]":
+def broadcast_arrays(*arrays: "Tensor") -> "List[Tensor]":
     values = lift("broadcast_arrays", *arrays)
     shape = broadcast("broadcast_arrays", *(x.shape for x in values))
-    return tuple(broadcast_to(x, shape) for x in values)
+    return [broadcast_to(x, shape) for x in values]
 
 
 def expand_dims(x: "Tensor", /, axis: Any = 0) -> "Tensor":
@@ -133,7 +133,7 @@ def roll(x: "Tensor", /, shift: Any, axis: Any = None) -> "Tensor":
 
 def repeat_places(repeats: Any, size: int) -> np.ndarray:
     """Which element stands at each place, where element i is repeated repeats[i] times."""
-    counts = np.broadcast_to(np.asarray(repeats), (size,))
+    counts = np.broadcast_to(np.asarray(repeats, None if np.size(repeats) else np.int64), (size,))
     if counts.dtype.kind not in "iu" or (counts < 0).any():
         raise InvalidArgument("repeat: %s are no numbers of times" % (repeats,), code="BAD_ARGUMENT")
     return np.repeat(np.arange(size), counts)

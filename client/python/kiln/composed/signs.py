@@ -8,6 +8,7 @@ from kiln import elementwise
 from kiln.dtypes import BY_NAME, bool_
 from kiln.elementwise import astype, bitcast, bitwise_and, equal, less, lift, meet, negative, not_equal, where
 from kiln.errors import DTypeError
+from kiln.functions import detach
 from kiln.composed.operands import floats, one
 
 if TYPE_CHECKING:
@@ -15,7 +16,8 @@ if TYPE_CHECKING:
 
 
 def _bits(x: "Tensor") -> "Tensor":
-    return bitcast(x, BY_NAME["int%d" % (8 * x.dtype.itemsize)])
+    """Through which no gradient flows."""
+    return bitcast(detach(x), BY_NAME["int%d" % (8 * x.dtype.itemsize)])
 
 
 def signbit(x: "Tensor", /) -> "Tensor":
@@ -96,7 +98,7 @@ def logical_xor(x1: Any, x2: Any, /) -> "Tensor":
 def heaviside(x1: Any, x2: Any, /) -> "Tensor":
     """0 below 0, 1 above, x2 at 0."""
     x, y = floats("heaviside", x1, x2)
-    return where(elementwise.isnan(x), x, where(equal(x, 0.0), y, where(less(x, 0.0), 0.0, 1.0)))
+    return where(elementwise.isnan(x), x, where(equal(x, 0.0), y, where(less(x, 0.0), 0.0, x.graph.scalar(1.0, x.dtype))))
 
 
 def masked_bits(x: "Tensor", keep: int) -> "Tensor":

@@ -95,7 +95,7 @@ def _atan_positive(a: "Tensor") -> "Tensor":
     safe = where(steep, a, 1.0)
     reduced = where(steep, negative(reciprocal(safe)), where(middle, (a - 1) * reciprocal(a + 1), a))
     reduced = where(equal(a, float("inf")), 0.0, reduced)
-    base = where(steep, math.pi / 2, where(middle, math.pi / 4, 0.0))
+    base = where(steep, math.pi / 2, where(middle, math.pi / 4, a.graph.scalar(0.0, a.dtype)))
     return base + _series(reduced, _ATAN_FLOAT64 if a.dtype is float64 else _ATAN_FLOAT32)
 
 
@@ -111,7 +111,7 @@ def atan2(y: "Tensor", x: "Tensor") -> "Tensor":
     a, b = magnitude(y), magnitude(x)
     same = equal(a, b)
     ratio = minimum(a, b) * reciprocal(where(equal(maximum(a, b), 0.0), 1.0, maximum(a, b)))
-    ratio = where(same, where(equal(a, 0.0), 0.0, 1.0), ratio)  # of two infinities, too
+    ratio = where(same, where(equal(a, 0.0), a, 1.0), ratio)  # of two infinities, too
     angle = _atan_positive(ratio)
     angle = where(less(b, a), math.pi / 2 - angle, angle)
     angle = where(signbit(x), math.pi - angle, angle)

@@ -17,7 +17,7 @@ import numpy as np
 
 from kiln import arrays, indexing
 from kiln.dtypes import position
-from kiln.errors import InvalidArgument, ShapeError
+from kiln.errors import InvalidArgument, PlaceError
 from kiln.functional import names
 from kiln.functional.eager import dispatched
 from kiln.functional.held import Held
@@ -119,10 +119,14 @@ class Array(Standard, _Computing):
     def __getitem__(self, key: Any) -> Any:
         """numpy's: numbers, slices, None, ..., arrays of places, and masks, which are read.
 
-        Rows, and rows from:to, are the same memory. Raises ShapeError (OUT_OF_BOUNDS) for a number outside.
+        Rows, and rows from:to, are the same memory. Raises PlaceError, an IndexError, for a number outside.
         """
         if type(key) is int or type(key) is slice and key.step in (None, 1) and self.shape:
             return self._rows(key)
+        if isinstance(key, Array) and key.dtype == np.bool_ and not key.shape:
+            key = bool(key)
+        if indexing.is_truth(key):  # a mask without axes: all of it, or nothing
+            return self.reshape((1,) + self.shape)[: int(key)]
         if _is_mask(key):
             return self._masked(key)
         if type(key) is tuple and 0 < len(key) <= self.ndim and all(type(one) is int for one in key):
@@ -140,13 +144,13 @@ class Array(Standard, _Computing):
     def _inside(self, key: Any, axis: int) -> int:
         at, size = position(key, "an index"), self.shape[axis]
         if not -size <= at < size:
-            raise ShapeError("index %d is outside an axis of %d" % (at, size), code="OUT_OF_BOUNDS")
+            raise PlaceError("index %d is outside an axis of %d" % (at, size), code="OUT_OF_BOUNDS")
         return at % size
 
     def _rows(self, key: Any) -> "Array":
         if isinstance(key, int):
             if not self.shape:
-                raise ShapeError("1 indices into a tensor of rank 0")
+                raise PlaceError("1 indices into a tensor of rank 0")
             at = self._inside(key, 0)
             return self._view(self.shape[1:], at * arrays.count_of(self.shape[1:]))
         start, shape = self.buffer._rows(key)
@@ -166,7 +170,7 @@ class Array(Standard, _Computing):
     def _masked(self, mask: Any) -> "Array":
         where = np.asarray(mask)
         if where.shape != self.shape[: where.ndim]:
-            raise ShapeError("a mask of %s for an array of %s" % (where.shape, self.shape))
+            raise PlaceError("a mask of %s for an array of %s" % (where.shape, self.shape))
         return self.reshape((-1,) + self.shape[where.ndim :])[np.flatnonzero(where)]
 
     def __setitem__(self, key: Any, value: Any) -> None:

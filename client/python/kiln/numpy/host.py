@@ -9,12 +9,15 @@ from typing import Any, NamedTuple, Sequence
 import numpy as np
 
 from kiln.composed.matrices import matrix_norm as _matrix_norm
+from kiln.composed.rearranging import repeat as _repeat_raw
 from kiln.errors import GraphError, Unimplemented
 from kiln.functional.eager import dispatched
 from kiln.functional.held import Held
 from kiln.functional.making import array
 from kiln.functional.tracing import active
 from kiln.value import Value
+
+_repeat = dispatched(_repeat_raw)
 
 SHAPE = "the shape of its result depends on the values of its argument"
 LOOP = "it is computed by numpy, in loops that end where the values say"
@@ -104,6 +107,14 @@ def nonzero(x: Any, /) -> Any:
 def flatnonzero(x: Any, /) -> Any:
     (array,) = read("flatnonzero", [x], SHAPE)
     return _back(x, np.flatnonzero(array))
+
+
+def repeat(x: Any, repeats: Any, /, axis: Any = None) -> Any:
+    """Each element, or part along an axis, as many times as `repeats` says: a number, or one of each, which are read."""
+    if isinstance(repeats, (Held, Value)):
+        (repeats,) = read("repeat by an array", [repeats], SHAPE)
+    counts = int(repeats) if np.ndim(repeats) == 0 else tuple(map(int, repeats))
+    return _repeat(x, counts, axis)
 
 
 # -- linear algebra

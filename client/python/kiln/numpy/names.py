@@ -35,7 +35,7 @@ TABLE = (
     (ordering, "sort argsort top_k searchsorted median"),
     (movement, "broadcast_to"),
     (rearranging, "concat stack unstack broadcast_arrays expand_dims moveaxis permute_dims matrix_transpose squeeze ravel "
-                  "swapaxes roll repeat tile split array_split tril triu meshgrid pad rot90"),
+                  "swapaxes roll tile split array_split tril triu meshgrid pad rot90"),
     (contraction, "einsum tensordot vecdot inner outer kron"),
     (windows, "conv max_pool avg_pool"),
 )  # fmt: skip
