@@ -35,12 +35,12 @@ class Agreement(support.ServerTest):
         else:
             np.testing.assert_array_equal(np.asarray(found), wanted, err_msg=what)
 
-    def agree(self, rows, *arrays, tolerance=None):
-        """rows of (kiln's function, numpy's), of these arrays: each at once, and all of them in one jitted function."""
+    def agree(self, rows, *arrays, tolerance=None, at_once=True):
+        """rows of (kiln's function, numpy's), of these arrays: each at once (unless that is left out), and all in one jitted function."""
         with np.errstate(all="ignore"):
             wanted = [theirs(*arrays) for _, theirs in rows]
         held = [kiln.array(array) for array in arrays]
-        for at, (ours, _) in enumerate(rows):
+        for at, (ours, _) in enumerate(rows if at_once else ()):
             self.same(ours(*held), wanted[at], "row %d at once" % at, tolerance)
         traced = kiln.jit(lambda *given: [ours(*given) for ours, _ in rows])(*arrays)
         for at, found in enumerate(traced):

@@ -31,7 +31,7 @@ class Ordering(agreement.Agreement):
 
     def test_long_rows(self):
         random = np.random.default_rng(2)
-        for size in (65, 200, 256):
+        for size in (65, 200):
             x = random.integers(-50, 50, (2, size)).astype(np.float32)
             x[0, ::9] = np.nan
             self.same(knp.argsort(x), argsort(x))

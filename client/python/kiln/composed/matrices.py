@@ -102,7 +102,8 @@ def _eliminate(a: "Tensor", size: int, whole: bool) -> "Tuple[Tensor, Any, Any]"
         odd = turned if odd is None else not_equal(odd, turned)
         row, pivot = _row(a, step), _row(_column(a, step), step)
         pivots.append(reshape(pivot, pivot.shape[:-2]))
-        factor = multiply(_column(a, step), reciprocal(pivot))
+        none = equal(pivot, 0.0)  # and so is all that is left of the column
+        factor = multiply(_column(a, step), where(none, 0.0, reciprocal(where(none, 1.0, pivot))))
         used = less(step, rows) if not whole else not_equal(rows, step)
         a = _held(where(used, a - multiply(factor, row), a))
     return a, pivots, odd if odd is None else reshape(odd, odd.shape[:-2])

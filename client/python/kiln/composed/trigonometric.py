@@ -10,8 +10,8 @@ import math
 from typing import TYPE_CHECKING, Sequence
 
 from kiln.dtypes import float64
-from kiln.elementwise import astype, equal, less, maximum, minimum, multiply, negative, not_equal, where
-from kiln.functions import detach, floor, in_float32, reciprocal, sin, sqrt
+from kiln.elementwise import divide, equal, less, maximum, minimum, multiply, negative, where
+from kiln.functions import in_float32, reciprocal, sin, sqrt
 from kiln.composed.operands import in_floats
 from kiln.composed.signs import magnitude, signbit
 
@@ -47,20 +47,19 @@ def _series(x: "Tensor", coefficients: Sequence[float]) -> "Tensor":
     return x + x * (square * total)
 
 
-# π/2 in parts of 33 bits, so that its multiples up to the 2^20th are exact (Cody and Waite's).
-_HALF_PI = (1.5707963267341256, 6.077100506303966e-11, 2.0222662487959506e-21)
+# Twice as much as this is more than the dtype holds.
+_LARGE = {"float32": 1e38, "float64": 8e307}
 
 
 @in_float32
 def tan(x: "Tensor", /) -> "Tensor":
-    """In float64: sine by cosine of what is left of x beside a multiple of π/2; of |x| beyond 1e6, of x itself."""
-    wide = astype(x, float64)
-    near = less(magnitude(wide), 1e6)
-    turns = floor(where(near, detach(wide) * (2 / math.pi) + 0.5, 0.0))
-    angle = wide - turns * _HALF_PI[0] - turns * _HALF_PI[1] - turns * _HALF_PI[2]
-    sine, cosine = sin(angle), sin(math.pi / 2 - angle)
-    odd = not_equal(floor(turns * 0.5) * 2, turns)
-    return astype(where(odd, negative(cosine), sine) * reciprocal(where(odd, sine, cosine)), x.dtype)
+    """2 sin(x)² / sin(2x): doubling loses nothing, and each sine has all its digits, also near 0."""
+    large = less(_LARGE[x.dtype.name], magnitude(x))
+    none = equal(x, 0.0)
+    sine = sin(x)
+    other = sin(where(none, 1.0, where(large, 0.5 * x, 2 * x)))
+    usual = 2 * sine * divide(sine, other)
+    return where(none, x, where(large, divide(sine, 1 - 2 * other * other), usual))
 
 
 def _asin_within(x: "Tensor") -> "Tensor":
