@@ -1,7 +1,7 @@
 """Runs the array API standard's own tests on kiln.numpy, with a server of their own. ./dev array-api PATH
 
-PATH is a checkout of github.com/data-apis/array-api-tests with its submodule array-api; no package index has it. Its
-requirements.txt is to be installed beside Kiln's (./dev array-api does that). What is left over goes to pytest:
+PATH is a checkout of github.com/data-apis/array-api-tests with its submodule array-api; no package index has it. What
+it is written with is requirements.txt's (./dev array-api installs that). What is left over goes to pytest:
 
     ./dev array-api ../array-api-tests --max-examples 50 -k sort
 
@@ -43,10 +43,10 @@ def main(path, *arguments):
             "ARRAY_API_TESTS_VERSION": VERSION,
             "ARRAY_API_TESTS_SKIP_DTYPES": "complex64,complex128",
             "KILN_ADDR": server.address,
-            "PYTHONPATH": os.pathsep.join([str(support.PACKAGE), str(pathlib.Path(__file__).resolve().parent)]),
+            "PYTHONPATH": os.pathsep.join([str(support.PACKAGE), str(pathlib.Path(__file__).resolve().parent), os.environ.get("PYTHONPATH", "")]),
         }
         command = [sys.executable, "-m", "pytest", "-q", "--disable-deadline", "--derandomize", "-p", "expected",
-                   "-p", "no:cacheprovider", *examples, *(arguments or ()), "array_api_tests"]  # fmt: skip
+                   "-p", "no:cacheprovider", *examples, *arguments, "array_api_tests"]  # fmt: skip
         ran = subprocess.run(command, cwd=copy, env=environment, stdout=subprocess.PIPE, text=True)
     print(ran.stdout)
     counts = {word: int(number) for number, word in re.findall(r"(\d+) (passed|failed|skipped|xfailed|error)", ran.stdout.splitlines()[-1])}

@@ -61,6 +61,7 @@ from kiln.errors import (
 )
 from kiln.dims import Dim
 from kiln.composed.division import floor_divide, pow as power, remainder
+from kiln.composed.statistics import cumsum
 from kiln.composed.signs import abs, abs as absolute
 from kiln.elementwise import (
     add,
@@ -143,7 +144,7 @@ from kiln.movement import (
 from kiln.nn import gelu, layer_norm, log_softmax, logsumexp, relu, sigmoid, silu, softmax
 from kiln.program import At, AtShards, Program, Run
 from kiln.recording import Integer, Memory, Recording
-from kiln.reduce import all, any, argmax, argmin, cumsum, dot, matmul, max, mean, min, prod, std, sum, var
+from kiln.reduce import all, any, argmax, argmin, dot, matmul, max, mean, min, prod, std, sum, var
 from kiln.sharding import Shards, all_reduce, copy, replicate, shard, spread
 from kiln.special import erf, tanh
 from kiln.tensor import Tensor

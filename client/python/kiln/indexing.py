@@ -69,6 +69,11 @@ def is_truth(key: Any) -> bool:
     return isinstance(key, (bool, np.bool_)) or isinstance(key, np.ndarray) and key.dtype == np.bool_ and not key.ndim
 
 
+def fits(mask: Sequence[int], shape: Sequence[Size]) -> bool:
+    """Whether a mask's sizes are those of the first axes, or 0, which chooses nothing."""
+    return len(mask) <= len(shape) and all(size in (0, whole) for size, whole in zip(mask, shape))
+
+
 def unmasked(shape: Sequence[Size], key: Any) -> List[Any]:
     """The keys, with places for what numpy's masks choose, and lists as arrays."""
     keys = [np.asarray(one, None if one else np.int64) if _is_plain(one) else one
@@ -80,7 +85,7 @@ def unmasked(shape: Sequence[Size], key: Any) -> List[Any]:
             result.append(one)
             axis += len(shape) - used if one is Ellipsis else one is not None
             continue
-        if one.shape != tuple(shape[axis : axis + one.ndim]):
+        if not fits(one.shape, shape[axis:]):
             raise PlaceError("a mask of %s for axes of %s" % (one.shape, tuple(shape[axis : axis + one.ndim])))
         result += np.nonzero(one)
         axis += one.ndim

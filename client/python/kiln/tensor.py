@@ -11,7 +11,7 @@ import builtins
 from typing import Any, Iterator
 
 from kiln import elementwise, functions, indexing, movement, reduce
-from kiln.composed import division, signs
+from kiln.composed import division, ordering, signs, statistics
 from kiln.value import Value
 
 _STATIC = "give a jitted function what Python is to decide by as a static argument"
@@ -219,7 +219,10 @@ class Tensor(Value):
     std = reduce.std
     argmax = reduce.argmax
     argmin = reduce.argmin
-    cumsum = reduce.cumsum
+    cumsum = statistics.cumsum
+    cumprod = statistics.cumprod
+    argsort = ordering.argsort
+    round = division.round
     dot = reduce.dot
     matmul = reduce.matmul
     take = indexing.take

@@ -82,6 +82,8 @@ class Standard(agreement.Agreement):
         for key in ((1, 2), (0,), (-1, -3), True, False, np.True_, np.array(False), (slice(None), 1), None, ([1, 0], [2, 0]), (..., 0)):
             self.same(x[key], X[key])
             self.same(kiln.jit(lambda x: x[key])(X), X[key])
+        for key in (kiln.array(np.zeros((0, 3), bool)), kiln.array(np.zeros(0, bool))):
+            self.assertEqual(x[key].size, 0)
         for key in (x > 2, kiln.array(True), kiln.array(False), kiln.array([1, 0])):
             self.same(x[key], X[np.asarray(key)])
 

@@ -100,6 +100,7 @@ def acosh(x: "Tensor", /) -> "Tensor":
     """NaN below 1."""
     large = less(_LARGE, x)
     over = where(large, 1.0, x) - 1
+    over = where(less(x, 1.0), float("nan"), over)
     return where(large, log(x) + _LN_2, log1p(over + sqrt(2 * over + over * over)))
 
 

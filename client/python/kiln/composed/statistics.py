@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Optional
 
 from kiln import promotion, reduce
 from kiln.composed.operands import kind_of, one
+from kiln.composed.windows import windows
 from kiln.dims import Dim
 from kiln.dtypes import bool_, dtype as dtype_of, int64
 from kiln.elementwise import add, astype, bitwise_xor, isnan, multiply, not_equal, subtract, where
@@ -85,8 +86,12 @@ def nanmin(x: "Tensor", /, axis: Any = None, *, keepdims: bool = False) -> "Tens
 # -- sums and products so far
 
 
-def _so_far(name: str, x: "Tensor", axis: Any, kind: Any, include_initial: bool, combine: Any, nothing: int) -> "Tensor":
-    """In log2(n) steps, each of which takes in twice as many elements before one as the last."""
+# Rows up to this size are summed at once: each element's sum from the beginning, which takes the square of it.
+_SHORT = 128
+
+
+def _so_far(name: str, x: "Tensor", axis: Any, kind: Any, include_initial: bool, op: str, nothing: int) -> "Tensor":
+    """Long rows in log2(n) steps, each of which takes in twice as many elements before one as the last."""
     if axis is None:
         if x.ndim != 1:
             raise ShapeError("%s: a tensor of rank %d needs an axis" % (name, x.ndim), code="BAD_ARGUMENT")
@@ -98,11 +103,14 @@ def _so_far(name: str, x: "Tensor", axis: Any, kind: Any, include_initial: bool,
     wide = dtype_of("float32") if kind.is_float and kind.itemsize < 4 else kind
     rows = moveaxis(astype(x, wide), at, x.ndim - 1)
     step, none = 1, [(0, 0)] * (x.ndim - 1)
+    if 1 < size <= _SHORT:
+        before = windows(pad(rows, none + [(size - 1, 0)], nothing), x.ndim - 1, size)
+        rows, step = reduce.reduce(op, before, (x.ndim,), False), size
     while step < size:
         whole = [(0, length) for length in rows.shape[:-1]]
         before = pad(shrink(rows, whole + [(0, size - step)]), none + [(step, 0)], nothing)
         # Held in memory: else each step would compute the one before it twice.
-        rows = emit("CONTIGUOUS", (combine(rows, before),), wide, rows.shape)
+        rows = emit("CONTIGUOUS", (add(rows, before) if op == "ADD" else multiply(rows, before),), wide, rows.shape)
         step *= 2
     if include_initial:
         rows = pad(rows, none + [(1, 0)], nothing)
@@ -112,13 +120,13 @@ def _so_far(name: str, x: "Tensor", axis: Any, kind: Any, include_initial: bool,
 def cumulative_sum(x: "Tensor", /, *, axis: Any = None, dtype: Any = None, include_initial: bool = False) -> "Tensor":
     """Sums of the elements so far, with include_initial after a 0."""
     x = one("cumulative_sum", x)
-    return _so_far("cumulative_sum", x, axis, kind_of(dtype, promotion.sum_of(x.dtype)), include_initial, add, 0)
+    return _so_far("cumulative_sum", x, axis, kind_of(dtype, promotion.sum_of(x.dtype)), include_initial, "ADD", 0)
 
 
 def cumulative_prod(x: "Tensor", /, *, axis: Any = None, dtype: Any = None, include_initial: bool = False) -> "Tensor":
     """Products of the elements so far, with include_initial after a 1."""
     x = one("cumulative_prod", x)
-    return _so_far("cumulative_prod", x, axis, kind_of(dtype, promotion.sum_of(x.dtype)), include_initial, multiply, 1)
+    return _so_far("cumulative_prod", x, axis, kind_of(dtype, promotion.sum_of(x.dtype)), include_initial, "MUL", 1)
 
 
 def cumsum(x: "Tensor", /, axis: Any = None, dtype: Any = None) -> "Tensor":

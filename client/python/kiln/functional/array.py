@@ -169,7 +169,7 @@ class Array(Standard, _Computing):
 
     def _masked(self, mask: Any) -> "Array":
         where = np.asarray(mask)
-        if where.shape != self.shape[: where.ndim]:
+        if not indexing.fits(where.shape, self.shape):
             raise PlaceError("a mask of %s for an array of %s" % (where.shape, self.shape))
         return self.reshape((-1,) + self.shape[where.ndim :])[np.flatnonzero(where)]
 

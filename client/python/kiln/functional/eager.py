@@ -114,7 +114,7 @@ def at_once(raw: Callable[..., Any], args: Tuple[Any, ...], named: Dict[str, Any
 
 
 # What of the package works on arrays.
-_MODULES = ("composed.division", "composed.signs", "elementwise", "functions", "indexing", "movement", "nn", "reduce", "special")
+_MODULES = ("composed.division", "composed.signs", "composed.statistics", "elementwise", "functions", "indexing", "movement", "nn", "reduce", "special")
 
 
 def dispatching(names: Dict[str, Any]) -> Dict[str, Any]:
