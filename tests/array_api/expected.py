@@ -20,8 +20,11 @@ SOMETIMES = ((r"test_creation_functions\.py::test_asarray_arrays", CHANGES),)  #
 FAILING = (
     (r"test_array_object\.py::test_setitem", CHANGES),
     (r"test_dlpack\.py::test_dunder_dlpack", "copy=False: what another process sees of an array on a device is a copy"),
-    (r"test_special_cases\.py::.*floor_?div.*infinity\) -> -0\]", "the greatest whole number below is -1, as numpy has it"),
-)  # fmt: skip
+    (
+        r"test_special_cases\.py::.*floor_?div.*infinity\) -> -0\]",
+        "the greatest whole number below is -1, as numpy has it",
+    ),
+)
 
 
 def pytest_collection_modifyitems(items):

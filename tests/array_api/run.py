@@ -24,8 +24,11 @@ import support  # noqa: E402
 
 VERSION = "2024.12"
 # The widest complex dtype, of none: its only use is in the tests of what complex numbers are.
-REPAIRED = ("array_api_tests/dtype_helpers.py", "for dt in complex_dtypes], key=lambda x: x[1]\n",
-            "for dt in complex_dtypes], key=lambda x: x[1], default=(xp.float64, 0)\n")  # fmt: skip
+REPAIRED = (
+    "array_api_tests/dtype_helpers.py",
+    "for dt in complex_dtypes], key=lambda x: x[1]\n",
+    "for dt in complex_dtypes], key=lambda x: x[1], default=(xp.float64, 0)\n",
+)
 
 
 def main(path, *arguments):
@@ -43,13 +46,31 @@ def main(path, *arguments):
             "ARRAY_API_TESTS_VERSION": VERSION,
             "ARRAY_API_TESTS_SKIP_DTYPES": "complex64,complex128",
             "KILN_ADDR": server.address,
-            "PYTHONPATH": os.pathsep.join([str(support.PACKAGE), str(pathlib.Path(__file__).resolve().parent), os.environ.get("PYTHONPATH", "")]),
+            "PYTHONPATH": os.pathsep.join(
+                [str(support.PACKAGE), str(pathlib.Path(__file__).resolve().parent), os.environ.get("PYTHONPATH", "")]
+            ),
         }
-        command = [sys.executable, "-m", "pytest", "-q", "--disable-deadline", "--derandomize", "-p", "expected",
-                   "-p", "no:cacheprovider", *examples, *arguments, "array_api_tests"]  # fmt: skip
+        command = [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "--disable-deadline",
+            "--derandomize",
+            "-p",
+            "expected",
+            "-p",
+            "no:cacheprovider",
+            *examples,
+            *arguments,
+            "array_api_tests",
+        ]
         ran = subprocess.run(command, cwd=copy, env=environment, stdout=subprocess.PIPE, text=True)
     print(ran.stdout)
-    counts = {word: int(number) for number, word in re.findall(r"(\d+) (passed|failed|skipped|xfailed|error)", ran.stdout.splitlines()[-1])}
+    counts = {
+        word: int(number)
+        for number, word in re.findall(r"(\d+) (passed|failed|skipped|xfailed|error)", ran.stdout.splitlines()[-1])
+    }
     print("array-api-tests %s: %s" % (VERSION, ", ".join("%d %s" % (counts[word], word) for word in counts)))
     return ran.returncode
 

@@ -36,7 +36,7 @@ class Agreement(support.ServerTest):
             np.testing.assert_array_equal(np.asarray(found), wanted, err_msg=what)
 
     def agree(self, rows, *arrays, tolerance=None, at_once=True):
-        """rows of (kiln's function, numpy's), of these arrays: each at once (unless that is left out), and all in one jitted function."""
+        """rows of (kiln's function, numpy's): each at once, if wanted, and all in one jitted function."""
         with np.errstate(all="ignore"):
             wanted = [theirs(*arrays) for _, theirs in rows]
         held = [kiln.array(array) for array in arrays]

@@ -9,17 +9,27 @@ import kiln
 import kiln.numpy as knp
 
 ODD = [0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, 2.5, -2.5, 1e-4, -1e-4, 30.0, -30.0, np.inf, -np.inf, np.nan]
-UNARY = """abs ceil floor trunc round sign signbit isnan isinf isfinite negative positive square sqrt exp exp2 expm1 log log2 log10
-log1p sin tan tanh sinh cosh arcsin arccos arctan arcsinh arccosh arctanh reciprocal degrees radians real conj logical_not""".split()
-BINARY = """add subtract multiply divide floor_divide remainder fmod power maximum minimum copysign nextafter hypot arctan2 heaviside equal not_equal less less_equal greater greater_equal logical_and logical_or logical_xor""".split()
-INTEGERS = """add subtract multiply divide floor_divide remainder fmod maximum minimum equal less bitwise_and bitwise_or bitwise_xor
-left_shift right_shift""".split()
+UNARY = """
+abs ceil floor trunc round sign signbit isnan isinf isfinite negative positive square sqrt exp exp2 expm1 log log2
+log10 log1p sin tan tanh sinh cosh arcsin arccos arctan arcsinh arccosh arctanh reciprocal degrees radians real conj
+logical_not
+""".split()
+BINARY = """
+add subtract multiply divide floor_divide remainder fmod power maximum minimum copysign nextafter hypot arctan2
+heaviside equal not_equal less less_equal greater greater_equal logical_and logical_or logical_xor
+""".split()
+INTEGERS = """
+add subtract multiply divide floor_divide remainder fmod maximum minimum equal less bitwise_and bitwise_or
+bitwise_xor left_shift right_shift
+""".split()
 
 
 class Elementwise(agreement.Agreement):
     def test_functions_of_one_float(self):
         random = np.random.default_rng(1)
-        values = np.concatenate([ODD, random.uniform(-1, 1, 50), random.uniform(-20, 20, 50), random.uniform(-1e-5, 1e-5, 20)])
+        values = np.concatenate(
+            [ODD, random.uniform(-1, 1, 50), random.uniform(-20, 20, 50), random.uniform(-1e-5, 1e-5, 20)]
+        )
         for dtype in (np.float16, np.float32, np.float64):
             x = values.astype(dtype)
             rows = [(getattr(knp, name), getattr(np, name)) for name in UNARY]
@@ -34,9 +44,18 @@ class Elementwise(agreement.Agreement):
             # Of an infinite number numpy's // says NaN, and 0 has either sign in its maximum.
             plain = np.isfinite(x) & (y != 0) & (x != 0)
             for names, kept in ((("floor_divide", "maximum", "minimum"), plain), (BINARY, slice(None))):
-                rows = [(getattr(knp, name), getattr(np, name)) for name in names if kept is plain or name not in ("floor_divide", "maximum", "minimum")]
-                self.agree(rows, x[kept], y[kept], tolerance=2e-6 if dtype is np.float32 else 1e-14,
-                           at_once=dtype is np.float32)
+                rows = [
+                    (getattr(knp, name), getattr(np, name))
+                    for name in names
+                    if kept is plain or name not in ("floor_divide", "maximum", "minimum")
+                ]
+                self.agree(
+                    rows,
+                    x[kept],
+                    y[kept],
+                    tolerance=2e-6 if dtype is np.float32 else 1e-14,
+                    at_once=dtype is np.float32,
+                )
 
     def test_remainders_of_floats_are_exact(self):
         random = np.random.default_rng(3)
@@ -45,7 +64,11 @@ class Elementwise(agreement.Agreement):
             y = np.where(y == 0, dtype(1), y)
             whole = np.round(x), np.where(np.round(y) == 0, dtype(2), np.round(y))
             for a, b in ((x, y), whole, (x * dtype(1 if dtype is np.float16 else 1e9), y)):
-                for found, wanted in ((kiln.array(a) % b, a % b), (np.mod(kiln.array(a), b), a % b), (knp.fmod(a, b), np.fmod(a, b))):
+                for found, wanted in (
+                    (kiln.array(a) % b, a % b),
+                    (np.mod(kiln.array(a), b), a % b),
+                    (knp.fmod(a, b), np.fmod(a, b)),
+                ):
                     np.testing.assert_array_equal(np.asarray(found), wanted)
                 if a is x or a is whole[0]:  # of others, the quotient has more digits than the dtype
                     np.testing.assert_array_equal(np.asarray(kiln.array(a) // b), a // b)
@@ -66,31 +89,58 @@ class Elementwise(agreement.Agreement):
             x, y = (random.integers(low, 100, 60).astype(dtype) for _ in range(2))
             y[y == 0] = 3
             rows = [(getattr(knp, name), getattr(np, name)) for name in INTEGERS if "shift" not in name]
-            rows += [(lambda a, b, f=getattr(knp, name): f(a, b % 7), lambda a, b, f=getattr(np, name): f(a, b % a.dtype.type(7)))
-                     for name in ("left_shift", "right_shift")]
-            rows += [(lambda a, b: knp.pow(a, b % 9), lambda a, b: np.power(a, b % a.dtype.type(9))), (lambda a, b: knp.round(a, -1), lambda a, b: np.round(a, -1)),
-                     (lambda a, b: knp.abs(a), lambda a, b: np.abs(a)), (lambda a, b: knp.sign(b), lambda a, b: np.sign(b)), (lambda a, b: knp.bitwise_invert(a), lambda a, b: ~a)]  # fmt: skip
+            rows += [
+                (
+                    lambda a, b, f=getattr(knp, name): f(a, b % 7),
+                    lambda a, b, f=getattr(np, name): f(a, b % a.dtype.type(7)),
+                )
+                for name in ("left_shift", "right_shift")
+            ]
+            rows += [
+                (lambda a, b: knp.pow(a, b % 9), lambda a, b: np.power(a, b % a.dtype.type(9))),
+                (lambda a, b: knp.round(a, -1), lambda a, b: np.round(a, -1)),
+                (lambda a, b: knp.abs(a), lambda a, b: np.abs(a)),
+                (lambda a, b: knp.sign(b), lambda a, b: np.sign(b)),
+                (lambda a, b: knp.bitwise_invert(a), lambda a, b: ~a),
+            ]
             self.agree(rows, x, y, at_once=dtype == "int8")
         self.same(knp.pow(np.int8([2, 1, -1, -1, 0]), np.int8([-1, -2, -3, -2, 5])), np.int8([0, 1, -1, 1, 0]))
 
     def test_operators_of_floats(self):
         x, y = np.float32([7.5, -7.5, 3, 0]), np.float32([2, 2, -2.5, 1])
-        rows = [(f, f) for f in (lambda a, b: a % b, lambda a, b: a // b, lambda a, b: 3.5 % b, lambda a, b: a // 2.5, lambda a, b: a % 2, lambda a, b: abs(a))]
+        rows = [
+            (f, f)
+            for f in (
+                lambda a, b: a % b,
+                lambda a, b: a // b,
+                lambda a, b: 3.5 % b,
+                lambda a, b: a // 2.5,
+                lambda a, b: a % 2,
+                lambda a, b: abs(a),
+            )
+        ]
         self.agree(rows, x, y)
 
     def test_choices(self):
         x, y = np.float32([[1, -2, 3], [-4, 5, np.nan]]), np.float32([0, 10, 1])
-        self.agree([
-            (lambda a, b: knp.clip(a, -1, 2), lambda a, b: np.clip(a, -1, 2)),
-            (lambda a, b: knp.clip(a, max=b), lambda a, b: np.minimum(a, b)),
-            (lambda a, b: knp.where(a > 0, a, b), lambda a, b: np.where(a > 0, a, b)),
-            (lambda a, b: knp.where(a > 0, 1.5, b), lambda a, b: np.where(a > 0, np.float32(1.5), b)),
-            (lambda a, b: knp.isclose(a, a + 1e-7), lambda a, b: np.isclose(a, a + np.float32(1e-7))),
-            (lambda a, b: knp.isclose(a, a, equal_nan=True), lambda a, b: np.isclose(a, a, equal_nan=True)),
-            (lambda a, b: knp.allclose(b, b), lambda a, b: np.bool_(True)),
-            (lambda a, b: knp.select([a > 2, a < 0], [b, a], 7.0), lambda a, b: np.select([a > 2, a < 0], [b, a], np.float32(7.0))),
-            (lambda a, b: knp.astype(a, knp.int32), lambda a, b: np.where(np.isnan(a), 0, a).astype(np.int32)),
-        ], x, y)  # fmt: skip
+        self.agree(
+            [
+                (lambda a, b: knp.clip(a, -1, 2), lambda a, b: np.clip(a, -1, 2)),
+                (lambda a, b: knp.clip(a, max=b), lambda a, b: np.minimum(a, b)),
+                (lambda a, b: knp.where(a > 0, a, b), lambda a, b: np.where(a > 0, a, b)),
+                (lambda a, b: knp.where(a > 0, 1.5, b), lambda a, b: np.where(a > 0, np.float32(1.5), b)),
+                (lambda a, b: knp.isclose(a, a + 1e-7), lambda a, b: np.isclose(a, a + np.float32(1e-7))),
+                (lambda a, b: knp.isclose(a, a, equal_nan=True), lambda a, b: np.isclose(a, a, equal_nan=True)),
+                (lambda a, b: knp.allclose(b, b), lambda a, b: np.bool_(True)),
+                (
+                    lambda a, b: knp.select([a > 2, a < 0], [b, a], 7.0),
+                    lambda a, b: np.select([a > 2, a < 0], [b, a], np.float32(7.0)),
+                ),
+                (lambda a, b: knp.astype(a, knp.int32), lambda a, b: np.where(np.isnan(a), 0, a).astype(np.int32)),
+            ],
+            x,
+            y,
+        )
 
     def test_cosine_of_large_numbers(self):
         for dtype in (np.float32, np.float64):
@@ -100,14 +150,30 @@ class Elementwise(agreement.Agreement):
                 self.assertLess(error.max(), 4 * np.finfo(dtype).eps)
 
     def test_gradients(self):
-        for name, at in (("tan", 0.7), ("arcsin", 0.3), ("arcsin", 0.8), ("arccos", -0.7), ("arctan", 3.0), ("sinh", 0.2), ("cosh", 2.0),
-                         ("arcsinh", -1.5), ("arccosh", 1.7), ("arctanh", 0.4), ("expm1", 1e-3), ("log1p", 1e-3), ("log10", 3.0), ("cos", 9.0)):  # fmt: skip
+        for name, at in (
+            ("tan", 0.7),
+            ("arcsin", 0.3),
+            ("arcsin", 0.8),
+            ("arccos", -0.7),
+            ("arctan", 3.0),
+            ("sinh", 0.2),
+            ("cosh", 2.0),
+            ("arcsinh", -1.5),
+            ("arccosh", 1.7),
+            ("arctanh", 0.4),
+            ("expm1", 1e-3),
+            ("log1p", 1e-3),
+            ("log10", 3.0),
+            ("cos", 9.0),
+        ):
             slope = (getattr(np, name)(at + 1e-6) - getattr(np, name)(at - 1e-6)) / 2e-6
             np.testing.assert_allclose(float(kiln.grad(getattr(knp, name))(at)), slope, rtol=1e-6, err_msg=name)
         for name in ("hypot", "arctan2", "logaddexp", "remainder", "copysign"):
             function = getattr(np, name)
             slope = (function(2.3 + 1e-6, 0.7) - function(2.3 - 1e-6, 0.7)) / 2e-6
-            np.testing.assert_allclose(float(kiln.grad(lambda x: getattr(knp, name)(x, 0.7))(2.3)), slope, rtol=1e-6, err_msg=name)
+            np.testing.assert_allclose(
+                float(kiln.grad(lambda x: getattr(knp, name)(x, 0.7))(2.3)), slope, rtol=1e-6, err_msg=name
+            )
 
 
 if __name__ == "__main__":

@@ -16,7 +16,11 @@ class Random(agreement.Agreement):
     def test_a_key_says_all(self):
         key = R.key(7)
         x = R.uniform(key, (3, 4))
-        for again in (R.uniform(R.key(7), (3, 4)), kiln.jit(lambda key: R.uniform(key, (3, 4)))(key), kiln.jit(lambda: R.uniform(R.key(7), (3, 4)))()):
+        for again in (
+            R.uniform(R.key(7), (3, 4)),
+            kiln.jit(lambda key: R.uniform(key, (3, 4)))(key),
+            kiln.jit(lambda: R.uniform(R.key(7), (3, 4)))(),
+        ):
             np.testing.assert_array_equal(np.asarray(x), np.asarray(again))
         # The same numbers as the client's, which has them from the same cipher.
         np.testing.assert_array_equal(np.asarray(x), self.client.random((3, 4), seed=7).numpy())

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Optional
 
 from kiln import elementwise, indexing
-from kiln.composed.operands import one
+from kiln.composed.operands import floats, one
+from kiln.composed.signs import isfinite, magnitude
 from kiln.elementwise import astype as _astype, lift, where as _where
-from kiln.value import Value
+from kiln.reduce import all as all_of
+from kiln.value import Value, broadcast
 
 if TYPE_CHECKING:
     from kiln.tensor import Tensor
@@ -24,10 +26,6 @@ def where(condition: Any, x1: Any, x2: Any, /) -> "Tensor":
     return _where(_astype(test, "bool") if isinstance(test, Value) else bool(test), a, b)  # type: ignore[arg-type]
 
 
-def astype(x: "Tensor", dtype: Any, /, *, copy: bool = True, device: Optional[str] = None) -> "Tensor":
-    return _astype(one("astype", x), dtype)
-
-
 def take(x: "Tensor", indices: Any, /, axis: Optional[int] = None) -> "Tensor":
     return indexing.take(x, indices, axis)
 
@@ -36,13 +34,14 @@ def take_along_axis(x: "Tensor", indices: Any, /, axis: int = -1) -> "Tensor":
     x, places = lift("take_along_axis", x, indices)
     at = axis % x.ndim if x.ndim and -x.ndim <= axis < x.ndim else axis
     if x.ndim and x.ndim == places.ndim:  # sizes of 1 stretch
-        from kiln.value import broadcast
-
-        shape = broadcast("take_along_axis", x.shape[:at] + (1,) + x.shape[at + 1 :], places.shape[:at] + (1,) + places.shape[at + 1 :])
+        shape = broadcast(
+            "take_along_axis",
+            x.shape[:at] + (1,) + x.shape[at + 1 :],
+            places.shape[:at] + (1,) + places.shape[at + 1 :],
+        )
         x = x.broadcast_to((*shape[:at], x.shape[at], *shape[at + 1 :]))
         places = places.broadcast_to((*shape[:at], places.shape[at], *shape[at + 1 :]))
     return indexing.take_along_axis(x, places, axis)
-
 
 
 def select(conditions: Any, choices: Any, /, default: Any = 0) -> "Tensor":
@@ -54,9 +53,6 @@ def select(conditions: Any, choices: Any, /, default: Any = 0) -> "Tensor":
 
 
 def isclose(a: Any, b: Any, /, rtol: float = 1e-5, atol: float = 1e-8, *, equal_nan: bool = False) -> "Tensor":
-    from kiln.composed.signs import isfinite, magnitude
-    from kiln.composed.operands import floats
-
     x, y = floats("isclose", a, b)
     near = elementwise.less_equal(magnitude(x - y), atol + rtol * magnitude(y))
     close = _where(isfinite(x) & isfinite(y), near, elementwise.equal(x, y))
@@ -64,8 +60,4 @@ def isclose(a: Any, b: Any, /, rtol: float = 1e-5, atol: float = 1e-8, *, equal_
 
 
 def allclose(a: Any, b: Any, /, rtol: float = 1e-5, atol: float = 1e-8, *, equal_nan: bool = False) -> "Tensor":
-    from kiln.reduce import all as all_of
-
     return all_of(isclose(a, b, rtol, atol, equal_nan=equal_nan))
-
-

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def einsum(subscripts: str, /, *operands: Any) -> "Tensor":
-    """numpy's, with subscripts as text: einsum("ij,jk->ik", a, b). Narrow floats are summed in float32 and rounded once."""
+    """numpy's, with subscripts as text: einsum("ij,jk->ik", a, b). Narrow floats are summed in float32."""
     values = meet("einsum", *operands) if len(operands) > 1 else lift("einsum", *operands)
     kind = values[0].dtype
     if kind.is_float and kind.itemsize < 4:
@@ -45,14 +45,20 @@ def _read(subscripts: str, ranks: Sequence[int]) -> Tuple[List[str], str]:
     left, arrow, right = subscripts.replace(" ", "").partition("->")
     inputs = left.split(",")
     if len(inputs) != len(ranks):
-        raise InvalidArgument("einsum: %r is of %d operands, not of %d" % (subscripts, len(inputs), len(ranks)), code="BAD_ARGUMENT")
+        raise InvalidArgument(
+            "einsum: %r is of %d operands, not of %d" % (subscripts, len(inputs), len(ranks)), code="BAD_ARGUMENT"
+        )
     hidden = [rank - len(labels.replace("...", "")) if "..." in labels else 0 for labels, rank in zip(inputs, ranks)]
     unused = [letter for letter in string.ascii_letters if letter not in subscripts]
     dots = "".join(unused[: max([*hidden, 0])])
-    full = [labels.replace("...", dots[len(dots) - count :] if count > 0 else "") for labels, count in zip(inputs, hidden)]
+    full = [
+        labels.replace("...", dots[len(dots) - count :] if count > 0 else "") for labels, count in zip(inputs, hidden)
+    ]
     for labels, rank in zip(full, ranks):
         if len(labels) != rank or not all(label in string.ascii_letters for label in labels):
-            raise InvalidArgument("einsum: %r does not fit a tensor of rank %d" % (subscripts, rank), code="BAD_ARGUMENT")
+            raise InvalidArgument(
+                "einsum: %r does not fit a tensor of rank %d" % (subscripts, rank), code="BAD_ARGUMENT"
+            )
     every = "".join(full)
     if arrow:
         wanted = right.replace("...", dots)
@@ -104,13 +110,18 @@ def tensordot(x1: Any, x2: Any, /, axes: Any = 2) -> "Tensor":
         mine, theirs = list(range(x.ndim - axes, x.ndim)), list(range(axes))
     else:
         mine, theirs = (list(one) if isinstance(one, (tuple, list)) else [one] for one in axes)
-    mine, theirs = [axis_of("tensordot", at, x.ndim) for at in mine], [axis_of("tensordot", at, y.ndim) for at in theirs]
+    mine, theirs = (
+        [axis_of("tensordot", at, x.ndim) for at in mine],
+        [axis_of("tensordot", at, y.ndim) for at in theirs],
+    )
     if len(mine) != len(theirs) or [x.shape[at] for at in mine] != [y.shape[at] for at in theirs]:
         raise ShapeError("tensordot: axes %s of %s, %s of %s" % (mine, x.shape, theirs, y.shape))
     letters = iter(string.ascii_letters)
     xs = [next(letters) for _ in x.shape]
     ys = [xs[mine[theirs.index(at)]] if at in theirs else next(letters) for at in range(y.ndim)]
-    rest = [label for at, label in enumerate(xs) if at not in mine] + [label for at, label in enumerate(ys) if at not in theirs]
+    rest = [label for at, label in enumerate(xs) if at not in mine] + [
+        label for at, label in enumerate(ys) if at not in theirs
+    ]
     return einsum("%s,%s->%s" % ("".join(xs), "".join(ys), "".join(rest)), x, y)
 
 

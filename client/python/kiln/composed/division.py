@@ -123,8 +123,6 @@ def pow(x1: Any, x2: Any, /) -> "Tensor":
     return where(less(y, 0), unit, result)
 
 
-
-
 def round(x: "Tensor", /, decimals: int = 0) -> "Tensor":
     """To the nearest whole number, halves to the even one; to as many decimals as given."""
     x = one("round", x)
@@ -137,7 +135,7 @@ def round(x: "Tensor", /, decimals: int = 0) -> "Tensor":
         up = less(unit, twice) | equal(twice, unit) & not_equal(bitwise_and(whole, 1), 0)
         return (whole + astype(up, x.dtype)) * unit
     if decimals:
-        scale = 10.0 ** builtin_abs(decimals)
+        scale = 10.0 ** max(decimals, -decimals)
         return round(x * scale) / scale if decimals > 0 else round(x / scale) * scale
     below = _floor(x)
     over = x - below
@@ -146,7 +144,6 @@ def round(x: "Tensor", /, decimals: int = 0) -> "Tensor":
     return copysign(where(less(0.5, over) | equal(over, 0.5) & odd, below + 1, below), x)
 
 
-builtin_abs = abs
 around = round
 
 

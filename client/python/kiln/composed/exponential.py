@@ -120,4 +120,6 @@ def hypot(x: "Tensor", y: "Tensor") -> "Tensor":
     shorter = where(less(a, b), a, where(less(b, a), b, shorter))
     ratio = multiply(shorter, reciprocal(where(equal(longer, 0.0), 1.0, longer)))
     infinite = equal(a, float("inf")) | equal(b, float("inf"))
-    return where(infinite, float("inf"), where(equal(a, b) & not_equal(a, 0.0), a * 2**0.5, longer * sqrt(1 + ratio * ratio)))
+    return where(
+        infinite, float("inf"), where(equal(a, b) & not_equal(a, 0.0), a * 2**0.5, longer * sqrt(1 + ratio * ratio))
+    )

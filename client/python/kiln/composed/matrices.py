@@ -18,7 +18,7 @@ from kiln.elementwise import astype, equal, less, meet, multiply, not_equal, pow
 from kiln.errors import InvalidArgument, ShapeError, Unimplemented
 from kiln.functions import log, reciprocal, sign, sqrt, square
 from kiln.indexing import take_along_axis
-from kiln.movement import broadcast_to, concatenate, expand_dims, reshape, shrink, swapaxes
+from kiln.movement import broadcast_to, concatenate, expand_dims, reshape, shrink, stack, swapaxes
 from kiln.reduce import argmax, matmul
 from kiln.value import axes_of, broadcast, emit
 
@@ -89,7 +89,7 @@ def cholesky(x: "Tensor", /, *, upper: bool = False) -> "Tensor":
 
 
 def _eliminate(a: "Tensor", size: int, whole: bool) -> "Tuple[Tensor, Any, Any]":
-    """(a after elimination, its pivots, whether their order is odd): below the diagonal or, if `whole`, above it too."""
+    """(a after elimination, its pivots, whether their order is odd): below the diagonal or, if `whole`, above too."""
     rows = _numbers(a, a.shape[-2], True)
     pivots, odd = [], None
     for step in range(size):
@@ -124,8 +124,6 @@ def solve(x1: Any, x2: Any, /) -> "Tensor":
     done, pivots, _ = _eliminate(concatenate([a, b], -1), size, True)
     right = shrink(done, [(0, extent) for extent in done.shape[:-1]] + [(size, done.shape[-1])])
     if pivots:
-        from kiln.movement import stack
-
         right = multiply(right, reciprocal(expand_dims(stack(pivots, -1), -1)))
     return reshape(right, right.shape[:-1]) if vector else right
 
@@ -220,7 +218,7 @@ def vector_norm(x: "Tensor", /, *, axis: Any = None, keepdims: bool = False, ord
 
 
 def matrix_norm(x: "Tensor", /, *, keepdims: bool = False, ord: Any = "fro") -> "Tensor":
-    """"fro", 1, -1, inf and -inf; those that are sums of singular values are kiln.numpy.linalg's."""
+    """ "fro", 1, -1, inf and -inf; those that are sums of singular values are kiln.numpy.linalg's."""
     x = one("matrix_norm", x)
     x = x if x.dtype.is_float else astype(x, float64)
     if x.ndim < 2:
@@ -228,7 +226,10 @@ def matrix_norm(x: "Tensor", /, *, keepdims: bool = False, ord: Any = "fro") -> 
     if ord == "fro":
         return sqrt(reduce.sum(square(x), (-2, -1), keepdims=keepdims))
     if ord not in (1, -1, math.inf, -math.inf):
-        raise Unimplemented("matrix_norm: of order %r" % (ord,), remedy="'fro', 1, -1, inf or -inf; of arrays outside of a jit 2, -2 and 'nuc', too")
+        raise Unimplemented(
+            "matrix_norm: of order %r" % (ord,),
+            remedy="'fro', 1, -1, inf or -inf; of arrays outside of a jit 2, -2 and 'nuc', too",
+        )
     along = -2 if ord in (1, -1) else -1
     sums = reduce.sum(magnitude(x), along, keepdims=True)
     result = (reduce.max if ord > 0 else reduce.min)(sums, -1 if along == -2 else -2, keepdims=True)

@@ -13,13 +13,13 @@ from kiln.composed.operands import one
 from kiln.composed.signs import signbit
 from kiln.dims import Dim
 from kiln.dtypes import BY_NAME, bool_, int64, uint8
-from kiln.elementwise import add, astype, bitcast, bitwise_and, equal, isnan, less, meet, not_equal, where
+from kiln.elementwise import add, astype, bitcast, bitwise_and, equal, isnan, less, meet, where
 from kiln.errors import InvalidArgument, ShapeError
 from kiln.functions import detach
 from kiln.indexing import take, take_along_axis
-from kiln.movement import moveaxis, reshape, shrink, stack
+from kiln.movement import flip, moveaxis, reshape, shrink
 from kiln.promotion import limits
-from kiln.reduce import reduce
+from kiln.reduce import any as any_of, mean, reduce
 from kiln.value import axis_of, emit
 
 if TYPE_CHECKING:
@@ -71,42 +71,40 @@ def _order_by_network(keys: "Tensor", size: int) -> "Tensor":
     lead = keys.shape[:-1]
     whole = 1 << (size - 1).bit_length()
     places = keys.graph.arange(whole, int64)
-    inside = less(places, size)
-    wide = int64 if keys.dtype.name != "uint64" else keys.dtype
-    greatest = limits(wide)[1]
-    keys = astype(keys, wide).pad([(0, 0)] * len(lead) + [(0, whole - size)])
-    keys = where(inside, keys, greatest)  # what is added is last: its places are
-    order = places.broadcast_to((*lead, whole))
+    narrow = keys.dtype.itemsize < 8  # then key and place are one number
+    if narrow:
+        keys = astype(keys, int64) - (1 << 31 if keys.dtype.kind == "u" else 0)
+    keys = keys.pad([(0, 0)] * len(lead) + [(0, whole - size)])
+    keys = where(less(places, size), keys, (1 << 31) - 1 if narrow else limits(keys.dtype)[1])  # what is added is last
+    parts = [keys * (1 << 32) + places] if narrow else [keys, places.broadcast_to((*lead, whole))]
     length = 2
     while length <= whole:
         distance = length // 2
         while distance:
-            pairs = (*lead, whole // (2 * distance), 2, distance)
-            parts = [_halves(reshape(part, pairs)) for part in (keys, order)]
-            (low, high), (low_at, high_at) = parts
-            block = keys.graph.arange(whole // (2 * distance), int64)
-            falling = not_equal(bitwise_and(block * (2 * distance), length), 0) if length < whole else False
-            turned = less(high, low) | equal(high, low) & less(high_at, low_at)
-            if falling is not False:
-                turned = not_equal(turned, reshape(falling, (whole // (2 * distance), 1)))
-            keys = _joined(where(turned, high, low), where(turned, low, high), lead, whole)
-            order = _joined(where(turned, high_at, low_at), where(turned, low_at, high_at), lead, whole)
+            parts = _step(parts, (*lead, whole // (2 * distance), 2, distance), length)
             distance //= 2
         length *= 2
+    order = bitwise_and(parts[0], (1 << 32) - 1) if narrow else parts[1]
     return shrink(order, [(0, extent) for extent in lead] + [(0, size)])
 
 
-def _halves(x: "Tensor") -> "List[Tensor]":
-    box = [(0, extent) for extent in x.shape[:-2]]
-    rest = (0, x.shape[-1])
-    shape = (*x.shape[:-2], x.shape[-1])
-    return [reshape(shrink(x, [*box, (at, at + 1), rest]), shape) for at in (0, 1)]
-
-
-def _joined(first: "Tensor", second: "Tensor", lead: Any, whole: int) -> "Tensor":
-    joined = reshape(stack([first, second], first.ndim - 1), (*lead, whole))
+def _step(parts: "List[Tensor]", pairs: Tuple[Any, ...], length: int) -> "List[Tensor]":
+    """Of each pair the lesser comes first where the run of `length` that it is in is to rise, else last."""
+    whole = parts[0].shape
+    mine = [reshape(part, pairs) for part in parts]
+    other = [flip(part, -2) for part in mine]
+    before = less(mine[-1], other[-1])
+    if len(mine) > 1:
+        before = less(mine[0], other[0]) | equal(mine[0], other[0]) & before
+    graph = before.graph
+    first = equal(reshape(graph.arange(2, int64), (2, 1)), 0)
+    block = reshape(graph.arange(pairs[-3], int64), (pairs[-3], 1, 1))
+    rising = equal(bitwise_and(block * (2 * pairs[-1]), length), 0)
+    kept = equal(before, equal(first, rising))
     # Held in memory: else each step would compute the one before it twice.
-    return emit("CONTIGUOUS", (joined,), joined.dtype, joined.shape)
+    return [
+        emit("CONTIGUOUS", (reshape(where(kept, one, two), whole),), one.dtype, whole) for one, two in zip(mine, other)
+    ]
 
 
 def argsort(x: "Tensor", /, axis: Any = -1, *, descending: bool = False, stable: bool = True) -> "Tensor":
@@ -164,8 +162,6 @@ def searchsorted(x1: "Tensor", x2: Any, /, side: str = "left", sorter: Any = Non
 
 def median(x: "Tensor", /, axis: Any = None, *, keepdims: bool = False) -> "Tensor":
     """The middle element, or the mean of the two in the middle. NaN, if one is among them."""
-    from kiln.reduce import any as any_of, mean
-
     if axis is None:
         kept, x, axis = (1,) * x.ndim, reshape(x, (x.size,)), 0
     else:

@@ -168,7 +168,9 @@ def split(x: "Tensor", sections: Any, /, axis: int = 0) -> "List[Tensor]":
     """x cut into so many equal parts, or before the places that are listed."""
     size: Any = x.shape[axis_of("split", axis, x.ndim)]
     if not isinstance(sections, (tuple, list)) and size % integer(sections, "split: sections"):
-        raise ShapeError("split: an axis of %d into %d equal parts" % (size, sections), remedy="array_split cuts unequal ones")
+        raise ShapeError(
+            "split: an axis of %d into %d equal parts" % (size, sections), remedy="array_split cuts unequal ones"
+        )
     return array_split(x, sections, axis)
 
 
@@ -211,7 +213,8 @@ def _below(x: "Tensor", k: int) -> "Tensor":
 
 def _grid(x: "Tensor") -> "Tuple[Tensor, Tensor]":
     rows, columns = x.shape[-2:]
-    return reshape(x.graph.arange(rows, int64), (rows, 1)), reshape(x.graph.arange(columns, int64), (1, columns))  # type: ignore[arg-type]
+    down, across = x.graph.arange(rows, int64), x.graph.arange(columns, int64)  # type: ignore[arg-type]
+    return reshape(down, (rows, 1)), reshape(across, (1, columns))
 
 
 def diagonal(x: "Tensor", /, *, offset: int = 0) -> "Tensor":
@@ -271,7 +274,11 @@ def atleast(rank: int, x: "Tensor") -> "Tensor":
     shape = shape_of(x.shape)
     if len(shape) >= rank:
         return x
-    shape = {1: (1,), 2: (1,) * (2 - len(shape)) + shape, 3: {0: (1, 1, 1), 1: (1, *shape, 1), 2: (*shape, 1)}.get(len(shape), shape)}[rank]
+    shape = {
+        1: (1,),
+        2: (1,) * (2 - len(shape)) + shape,
+        3: {0: (1, 1, 1), 1: (1, *shape, 1), 2: (*shape, 1)}.get(len(shape), shape),
+    }[rank]
     return reshape(x, shape)
 
 

@@ -98,7 +98,9 @@ def logical_xor(x1: Any, x2: Any, /) -> "Tensor":
 def heaviside(x1: Any, x2: Any, /) -> "Tensor":
     """0 below 0, 1 above, x2 at 0."""
     x, y = floats("heaviside", x1, x2)
-    return where(elementwise.isnan(x), x, where(equal(x, 0.0), y, where(less(x, 0.0), 0.0, x.graph.scalar(1.0, x.dtype))))
+    return where(
+        elementwise.isnan(x), x, where(equal(x, 0.0), y, where(less(x, 0.0), 0.0, x.graph.scalar(1.0, x.dtype)))
+    )
 
 
 def masked_bits(x: "Tensor", keep: int) -> "Tensor":

@@ -20,12 +20,16 @@ if TYPE_CHECKING:
     from kiln.tensor import Tensor
 
 
-def var(x: "Tensor", /, axis: Any = None, *, correction: float = 0.0, keepdims: bool = False, ddof: Optional[float] = None) -> "Tensor":
+def var(
+    x: "Tensor", /, axis: Any = None, *, correction: float = 0.0, keepdims: bool = False, ddof: Optional[float] = None
+) -> "Tensor":
     """The mean of squared deviations, over count - correction; numpy calls that ddof."""
     return reduce.var(one("var", x), axis, keepdims=keepdims, ddof=correction if ddof is None else ddof)  # type: ignore[arg-type]
 
 
-def std(x: "Tensor", /, axis: Any = None, *, correction: float = 0.0, keepdims: bool = False, ddof: Optional[float] = None) -> "Tensor":
+def std(
+    x: "Tensor", /, axis: Any = None, *, correction: float = 0.0, keepdims: bool = False, ddof: Optional[float] = None
+) -> "Tensor":
     return sqrt(var(x, axis, correction=correction, keepdims=keepdims, ddof=ddof))
 
 

@@ -54,8 +54,9 @@ def _paddings(name: str, given: Any, rank: int) -> List[Tuple[int, int]]:
     return [tuple(pair) if isinstance(pair, (tuple, list)) else (pair, pair) for pair in given]  # type: ignore[misc]
 
 
-def conv(x: Any, weights: Any, bias: Any = None, /, *, stride: Any = 1, padding: Any = 0, dilation: Any = 1,
-         groups: int = 1) -> "Tensor":
+def conv(
+    x: Any, weights: Any, bias: Any = None, /, *, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1
+) -> "Tensor":
     """A convolution as neural networks have it (the kernel is not turned round), over any number of axes.
 
     x is (batch, channels, *sizes), weights (results, channels / groups, *kernel), the result (batch, results, *counts).
@@ -99,7 +100,7 @@ def _pooled(name: str, x: "Tensor", size: Any, stride: Any, padding: Any, value:
 
 
 def max_pool(x: "Tensor", size: Any, /, *, stride: Any = None, padding: Any = 0) -> "Tensor":
-    """The greatest of each window of x, which is (batch, channels, *sizes); one window beside the other without a stride."""
+    """The greatest of each window of x, which is (batch, channels, *sizes); each beside the last without a stride."""
     least = float("-inf") if x.dtype.is_float else limits(x.dtype)[0] if x.dtype.is_integer else False
     view, axes = _pooled("max_pool", x, size, stride, padding, least)
     return reduce("MAX", view, tuple(axes), False)

@@ -34,6 +34,7 @@ from kiln.numpy import linalg, random
 from kiln.numpy.creation import (
     arange,
     asarray,
+    astype,
     empty,
     empty_like,
     eye,

@@ -1,4 +1,4 @@
-"""Arrays from numbers: zeros, full, arange, linspace, eye, asarray, … In a jitted function they are part of its graph."""
+"""Arrays from numbers: zeros, full, arange, linspace, eye, asarray, …; in a jitted function part of its graph."""
 
 from __future__ import annotations
 
@@ -7,16 +7,18 @@ from typing import Any, Callable, Optional
 import numpy as np
 
 from kiln.dtypes import dtype as dtype_of, int64
-from kiln.elementwise import add, astype, equal, less
+from kiln.elementwise import add, astype as _cast, equal, less
 from kiln.errors import InvalidArgument
 from kiln.functional import making
 from kiln.functional.array import Array
-from kiln.functional.eager import at_once
+from kiln.functional.eager import at_once, dispatched
 from kiln.functional.held import Held
 from kiln.functional.making import array
 from kiln.functional.tracing import active
-from kiln.movement import reshape
+from kiln.movement import broadcast_to, reshape
 from kiln.tensor import Tensor
+
+_broadcast_to = dispatched(broadcast_to)
 
 
 def _checked(device: Optional[str]) -> Optional[str]:
@@ -69,6 +71,11 @@ def asarray(obj: Any, /, *, dtype: Any = None, device: Optional[str] = None, cop
     return array(obj, dtype, device=device)
 
 
+def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Optional[str] = None) -> Any:
+    """x in another dtype; as arrays do not change, of its own dtype it is x itself."""
+    return asarray(x, dtype=dtype, device=device)
+
+
 def from_dlpack(x: Any, /, *, device: Optional[str] = None, copy: Optional[bool] = None) -> Any:
     """An array of what another package has; it comes through this machine's memory, so it is a copy."""
     if isinstance(x, Held):
@@ -80,10 +87,7 @@ def from_dlpack(x: Any, /, *, device: Optional[str] = None, copy: Optional[bool]
 
 def full(shape: Any, fill_value: Any, *, dtype: Any = None, device: Optional[str] = None) -> Any:
     if isinstance(fill_value, (Held, Tensor)):
-        from kiln.functional.eager import dispatched
-        from kiln.movement import broadcast_to
-
-        return dispatched(broadcast_to)(asarray(fill_value, dtype=dtype, device=device), shape)
+        return _broadcast_to(asarray(fill_value, dtype=dtype, device=device), shape)
     return making.full(shape, fill_value, dtype, device=_checked(device))
 
 
@@ -128,24 +132,28 @@ def linspace(start: Any, stop: Any, /, num: int = 50, *, dtype: Any = None, devi
     """`num` numbers at equal distances from start to stop, which is the last unless `endpoint` is False."""
     kind = np.dtype(np.float64) if dtype is None else dtype_of(dtype).numpy
     _checked(device)
-    return array(np.linspace(start, stop, num, endpoint=endpoint, dtype=kind), **({"device": device} if active() is None else {}))
+    return array(
+        np.linspace(start, stop, num, endpoint=endpoint, dtype=kind), **({"device": device} if active() is None else {})
+    )
 
 
 def _eye(rows: int, columns: int, k: int, dtype: Any) -> Any:
     graph = active()
     assert graph is not None
     down, across = reshape(graph.arange(rows, int64), (rows, 1)), reshape(graph.arange(columns, int64), (1, columns))
-    return astype(equal(add(down, k), across), dtype)
+    return _cast(equal(add(down, k), across), dtype)
 
 
 def _tri(rows: int, columns: int, k: int, dtype: Any) -> Any:
     graph = active()
     assert graph is not None
     down, across = reshape(graph.arange(rows, int64), (rows, 1)), reshape(graph.arange(columns, int64), (1, columns))
-    return astype(less(across, add(down, k + 1)), dtype)
+    return _cast(less(across, add(down, k + 1)), dtype)
 
 
-def eye(n_rows: int, n_cols: Optional[int] = None, /, *, k: int = 0, dtype: Any = None, device: Optional[str] = None) -> Any:
+def eye(
+    n_rows: int, n_cols: Optional[int] = None, /, *, k: int = 0, dtype: Any = None, device: Optional[str] = None
+) -> Any:
     """Ones on the k-th diagonal, zeros elsewhere."""
     columns = n_rows if n_cols is None else n_cols
     return _in_graph(_eye)(n_rows, columns, k, dtype_of(float if dtype is None else dtype), device=device)
@@ -155,7 +163,9 @@ def identity(n: int, dtype: Any = None) -> Any:
     return eye(n, dtype=dtype)
 
 
-def tri(n_rows: int, n_cols: Optional[int] = None, /, k: int = 0, *, dtype: Any = None, device: Optional[str] = None) -> Any:
+def tri(
+    n_rows: int, n_cols: Optional[int] = None, /, k: int = 0, *, dtype: Any = None, device: Optional[str] = None
+) -> Any:
     """Ones on the k-th diagonal and below."""
     columns = n_rows if n_cols is None else n_cols
     return _in_graph(_tri)(n_rows, columns, k, dtype_of(float if dtype is None else dtype), device=device)

@@ -68,7 +68,9 @@ def _back(like: Any, value: Any) -> Any:
 
 def _unique(x: np.ndarray, *wanted: str) -> Any:
     """numpy's, in which each NaN is one of its own."""
-    values, places, inverse, counts = np.unique(x, return_index=True, return_inverse=True, return_counts=True, equal_nan=False)
+    values, places, inverse, counts = np.unique(
+        x, return_index=True, return_inverse=True, return_counts=True, equal_nan=False
+    )
     found = {"values": values, "indices": places, "inverse": inverse.reshape(x.shape), "counts": counts}
     return [found[name] if name == "values" else found[name].astype(np.int64) for name in wanted]
 
@@ -110,7 +112,7 @@ def flatnonzero(x: Any, /) -> Any:
 
 
 def repeat(x: Any, repeats: Any, /, axis: Any = None) -> Any:
-    """Each element, or part along an axis, as many times as `repeats` says: a number, or one of each, which are read."""
+    """Each element, or part along an axis, as many times as `repeats` says: one number, or one of each, read."""
     if isinstance(repeats, (Held, Value)):
         (repeats,) = read("repeat by an array", [repeats], SHAPE)
     counts = int(repeats) if np.ndim(repeats) == 0 else tuple(map(int, repeats))
@@ -161,7 +163,7 @@ _composed = dispatched(_matrix_norm)
 
 
 def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
-    """"fro", 1, -1, inf, -inf; and 2, -2 and "nuc", which are computed here, outside of jitted functions."""
+    """ "fro", 1, -1, inf, -inf; and 2, -2 and "nuc", which are computed here, outside of jitted functions."""
     if ord not in (2, -2, "nuc"):
         return _composed(x, keepdims=keepdims, ord=ord)
     (array,) = read("matrix_norm of order %r" % (ord,), [x], LOOP)

@@ -37,7 +37,9 @@ class Info:
         kinds = kind if isinstance(kind, tuple) else (kind,)
         unknown = [one for one in kinds if one is not None and one not in KINDS]
         if unknown:
-            raise InvalidArgument("there is no kind of dtypes %r" % unknown[0], code="BAD_ARGUMENT", remedy=", ".join(KINDS))
+            raise InvalidArgument(
+                "there is no kind of dtypes %r" % unknown[0], code="BAD_ARGUMENT", remedy=", ".join(KINDS)
+            )
         every = {name: getattr(_dtypes, name if name != "bool" else "bool_") for name in _STANDARD}
         return {name: one for name, one in every.items() if kind is None or isdtype(one, kinds)}
 

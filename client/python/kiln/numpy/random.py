@@ -13,6 +13,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+import numpy as _np
+
 from kiln.composed.ordering import argsort as _argsort
 from kiln.composed.operands import one
 from kiln.dtypes import DType, dtype as dtype_of, float32, float64, int64, integer, uint64
@@ -39,9 +41,7 @@ def key(seed: int) -> Any:
     number = integer(seed, "a seed")
     if not 0 <= number < 1 << 64:
         raise InvalidArgument("a seed is a uint64, not %d" % number, code="BAD_ARGUMENT")
-    import numpy as np
-
-    return _array(np.uint64(number))
+    return _array(_np.uint64(number))
 
 
 def _key(x: Any) -> "Tensor":
@@ -65,7 +65,11 @@ def _split(key: Any, count: int = 2, /) -> "Tensor":
 
 def _fold_in(key: Any, data: Any, /) -> "Tensor":
     value = _key(key)
-    number = astype(one("fold_in", data), uint64) if hasattr(data, "graph") else value.graph.scalar(integer(data, "data"), uint64)
+    number = (
+        astype(one("fold_in", data), uint64)
+        if hasattr(data, "graph")
+        else value.graph.scalar(integer(data, "data"), uint64)
+    )
     return threefry(add(bitwise_and(number, _FOLD - 1), value.graph.scalar(_FOLD, uint64)), value)
 
 
@@ -73,7 +77,9 @@ def _fractions(name: str, key: Any, shape: Any, kind: DType) -> "Tensor":
     """Evenly in [0, 1), with all digits of the dtype, in float64."""
     digits = _DIGITS.get(kind.name)
     if digits is None:
-        raise DTypeError("%s: no numbers of %s" % (name, kind.name), code="BAD_ARGUMENT", remedy="one of %s" % ", ".join(_DIGITS))
+        raise DTypeError(
+            "%s: no numbers of %s" % (name, kind.name), code="BAD_ARGUMENT", remedy="one of %s" % ", ".join(_DIGITS)
+        )
     return multiply(astype(right_shift(_bits(key, shape), 64 - digits), float64), 2.0**-digits)
 
 
@@ -86,7 +92,9 @@ def _uniform(key: Any, shape: Any = (), dtype: Any = float32, /, low: Any = 0.0,
 def _normal(key: Any, shape: Any = (), dtype: Any = float32, /) -> "Tensor":
     kind, sizes = dtype_of(dtype), shape_of(shape)
     if kind.name not in _DIGITS:
-        raise DTypeError("normal: no numbers of %s" % kind.name, code="BAD_ARGUMENT", remedy="one of %s" % ", ".join(_DIGITS))
+        raise DTypeError(
+            "normal: no numbers of %s" % kind.name, code="BAD_ARGUMENT", remedy="one of %s" % ", ".join(_DIGITS)
+        )
     wide = float64 if kind is float64 else float32
     both = _fractions("normal", key, (2, *sizes), wide)
     # Box and Muller's: a radius and an angle. 1 less a fraction is never 0.
