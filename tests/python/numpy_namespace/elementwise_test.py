@@ -121,6 +121,11 @@ class Elementwise(agreement.Agreement):
         ]
         self.agree(rows, x, y)
 
+    def test_pythons_numbers_take_the_dtype_that_they_meet(self):
+        function = lambda x, n, r: (x * (r % 2.0), x * (r // 0.5), x * abs(n), x * abs(r), x * n**n, x * (2 % n))
+        found = kiln.jit(function)(np.float32([1, 2]), -2, 2.5)
+        self.same(found, [np.float32(one) for one in function(np.float32([1, 2]), -2, 2.5)[:4]] + [np.float32([0, 0])] * 2)
+
     def test_choices(self):
         x, y = np.float32([[1, -2, 3], [-4, 5, np.nan]]), np.float32([0, 10, 1])
         self.agree(

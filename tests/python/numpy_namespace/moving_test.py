@@ -75,6 +75,7 @@ MAKING = [
     lambda m: m.eye(2, 4, k=1, dtype=m.int32),
     lambda m: m.eye(4, 2, k=-1),
     lambda m: m.tri(3, 4, k=1),
+    lambda m: m.eye(2, k=1 << 40),
     lambda m: m.identity(2),
     lambda m: m.asarray([[1, 2], [3, 4]]),
     lambda m: m.asarray(2.5),
@@ -115,6 +116,11 @@ class Moving(agreement.Agreement):
         self.refuses(ValueError, "is a copy", lambda: knp.asarray(CUBE, copy=False))
         self.same(knp.asarray([x[0, 0, 0], x[0, 0, 1]]), np.float32([0, 1]))
         self.assertEqual(knp.asarray(x, device="CPU:1").device, "CPU:1")
+        self.same(knp.asarray(CUBE, dtype=knp.int16), CUBE.astype(np.int16))
+        self.assertEqual(float(knp.asarray(np.float64(0.1), dtype=knp.bfloat16)), 0.10009765625)
+        self.same(knp.asarray(b"ab"), np.uint8([97, 98]))
+        with self.assertRaises(OverflowError):
+            knp.asarray(300, dtype=knp.uint8)
         self.refuses(InvalidArgument, "makes no arrays on CPU:1", kiln.jit(lambda: knp.zeros(3, device="CPU:1")))
         self.assertEqual(knp.zeros(3, device="CPU:1").device, "CPU:1")
         self.assertEqual(knp.astype(x, knp.int8, device="CPU:1").device, "CPU:1")

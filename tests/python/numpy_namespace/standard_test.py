@@ -97,6 +97,8 @@ class Standard(agreement.Agreement):
             lambda: x[:, 5],
             lambda: kiln.jit(lambda x: x[5])(X),
             lambda: kiln.array(1.0)[0],
+            lambda: x.sum(axis=2),
+            lambda: knp.expand_dims(x, axis=4),
         ):
             with self.assertRaises(IndexError):
                 use()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Optional, Tuple
 
 from kiln import elementwise
 from kiln.dtypes import bool_, float32
-from kiln.elementwise import astype, bitwise_and, equal, less, meet, multiply, negative, not_equal, where
+from kiln.elementwise import astype, bitwise_and, equal, less, meet, multiply, negative, not_equal, weak_of, where
 from kiln.functions import ceil as _ceil, detach, floor as _floor, trunc as _trunc
 from kiln.composed.operands import one
 from kiln.composed.signs import copysign, isfinite, isinf, magnitude, masked_bits, signbit
@@ -67,7 +67,7 @@ def floor_divide(x1: Any, x2: Any, /) -> "Tensor":
     otherwise = where(isinf(x), where(isinf(y), float("nan"), quotient), _floor(quotient))
     # A finite number by an infinite one of the other sign: just below 0.
     below = isfinite(x) & isinf(y) & not_equal(x, 0.0) & not_equal(signbit(x), signbit(y))
-    return astype(where(plain, whole, where(below, -1.0, otherwise)), kind)
+    return weak_of(astype(where(plain, whole, where(below, -1.0, otherwise)), kind), x1, x2)
 
 
 def remainder(x1: Any, x2: Any, /) -> "Tensor":
@@ -81,7 +81,7 @@ def remainder(x1: Any, x2: Any, /) -> "Tensor":
     rest = where(equal(rest, 0.0), copysign(where(plain, rest, 0.0), y), rest)
     beside = where(equal(x, 0.0), copysign(x, y), where(equal(signbit(x), signbit(y)), x, y))
     missing = elementwise.isnan(x) | elementwise.isnan(y) | isinf(x) | equal(y, 0.0)
-    return astype(where(plain, rest, where(missing, float("nan"), beside)), kind)
+    return weak_of(astype(where(plain, rest, where(missing, float("nan"), beside)), kind), x1, x2)
 
 
 mod = remainder
@@ -111,16 +111,16 @@ def pow(x1: Any, x2: Any, /) -> "Tensor":
             return elementwise.power(x1, x2)
     x, y = meet("pow", x1, x2)
     if x.dtype.is_float:
-        return elementwise.power(x, y)
+        return weak_of(elementwise.power(x, y), x1, x2)
     result, square = x.graph.full((), 1, x.dtype), x
     for bit in range(8 * x.dtype.itemsize - (x.dtype.kind == "i")):
         result = where(not_equal(bitwise_and(y, 1 << bit), 0), multiply(result, square), result)
         square = multiply(square, square)
     if x.dtype.kind == "u":
-        return result
+        return weak_of(result, x1, x2)
     odd = not_equal(bitwise_and(y, 1), 0)
     unit = where(equal(x, 1), 1, where(equal(x, -1), where(odd, -1, x.graph.scalar(1, x.dtype)), 0))
-    return where(less(y, 0), unit, result)
+    return weak_of(where(less(y, 0), unit, result), x1, x2)
 
 
 def round(x: "Tensor", /, decimals: int = 0) -> "Tensor":

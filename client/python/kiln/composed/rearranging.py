@@ -201,6 +201,7 @@ def _triangle(name: str, x: "Tensor", k: int, lower: bool) -> "Tensor":
     x = one(name, x)
     if x.ndim < 2:
         raise ShapeError("%s: of a tensor of rank %d" % (name, x.ndim), code="BAD_ARGUMENT")
+    k = max(-x.shape[-2] - 1, min(k, x.shape[-1] + 1))  # type: ignore[operator,type-var]
     kept = _below(x, k) if lower else equal(_below(x, k), False)
     return where(kept, x, x.graph.scalar(0, x.dtype))
 

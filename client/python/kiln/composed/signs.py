@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from kiln import elementwise
 from kiln.dtypes import BY_NAME, bool_
-from kiln.elementwise import astype, bitcast, bitwise_and, equal, less, lift, meet, negative, not_equal, where
+from kiln.elementwise import astype, bitcast, bitwise_and, equal, less, lift, meet, negative, not_equal, weak_of, where
 from kiln.errors import DTypeError
 from kiln.functions import detach
 from kiln.composed.operands import floats, one
@@ -34,8 +34,8 @@ def magnitude(x: "Tensor") -> "Tensor":
 def abs(x: "Tensor", /) -> "Tensor":
     x = one("abs", x)
     if x.dtype.is_float:
-        return magnitude(x)
-    return x if x.dtype.kind in "bu" else where(less(x, 0), negative(x), x)
+        return weak_of(magnitude(x), x)
+    return x if x.dtype.kind in "bu" else weak_of(where(less(x, 0), negative(x), x), x)
 
 
 def copysign(x1: Any, x2: Any, /) -> "Tensor":

@@ -60,15 +60,13 @@ def asarray(obj: Any, /, *, dtype: Any = None, device: Optional[str] = None, cop
         return moved.copy() if copy and moved is obj else moved
     if copy is False:
         raise ValueError("asarray: an array on a device is a copy of what is here")
-    if active() is not None:
-        _checked(device)
-        return array(obj, dtype)
+    _checked(device)
     if isinstance(obj, (bytes, bytearray, memoryview)):
         obj = np.asarray(memoryview(obj))
-    if dtype is not None and not isinstance(obj, (list, tuple)):
-        obj = np.asarray(obj)
-        obj = obj if dtype_of(dtype).name not in np.sctypeDict else obj.astype(dtype_of(dtype).numpy)
-    return array(obj, dtype, device=device)
+    place = {} if active() is not None else {"device": device}
+    if isinstance(obj, (np.ndarray, np.generic)) and dtype is not None:
+        return array(obj, **place).astype(dtype)
+    return array(obj, dtype, **place)
 
 
 def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Optional[str] = None) -> Any:
@@ -151,12 +149,17 @@ def _tri(rows: int, columns: int, k: int, dtype: Any) -> Any:
     return _cast(less(across, add(down, k + 1)), dtype)
 
 
+def _diagonal(rows: int, columns: int, k: int) -> int:
+    """The number of a diagonal, or of the nearest outside of the matrix."""
+    return max(-rows - 1, min(k, columns + 1))
+
+
 def eye(
     n_rows: int, n_cols: Optional[int] = None, /, *, k: int = 0, dtype: Any = None, device: Optional[str] = None
 ) -> Any:
     """Ones on the k-th diagonal, zeros elsewhere."""
     columns = n_rows if n_cols is None else n_cols
-    return _in_graph(_eye)(n_rows, columns, k, dtype_of(float if dtype is None else dtype), device=device)
+    return _in_graph(_eye)(n_rows, columns, _diagonal(n_rows, columns, k), dtype_of(float if dtype is None else dtype), device=device)
 
 
 def identity(n: int, dtype: Any = None) -> Any:
@@ -168,4 +171,4 @@ def tri(
 ) -> Any:
     """Ones on the k-th diagonal and below."""
     columns = n_rows if n_cols is None else n_cols
-    return _in_graph(_tri)(n_rows, columns, k, dtype_of(float if dtype is None else dtype), device=device)
+    return _in_graph(_tri)(n_rows, columns, _diagonal(n_rows, columns, k), dtype_of(float if dtype is None else dtype), device=device)
