@@ -124,7 +124,9 @@ class Elementwise(agreement.Agreement):
     def test_pythons_numbers_take_the_dtype_that_they_meet(self):
         function = lambda x, n, r: (x * (r % 2.0), x * (r // 0.5), x * abs(n), x * abs(r), x * n**n, x * (2 % n))
         found = kiln.jit(function)(np.float32([1, 2]), -2, 2.5)
-        self.same(found, [np.float32(one) for one in function(np.float32([1, 2]), -2, 2.5)[:4]] + [np.float32([0, 0])] * 2)
+        self.same(
+            found, [np.float32(one) for one in function(np.float32([1, 2]), -2, 2.5)[:4]] + [np.float32([0, 0])] * 2
+        )
 
     def test_choices(self):
         x, y = np.float32([[1, -2, 3], [-4, 5, np.nan]]), np.float32([0, 10, 1])
@@ -173,6 +175,17 @@ class Elementwise(agreement.Agreement):
         ):
             slope = (getattr(np, name)(at + 1e-6) - getattr(np, name)(at - 1e-6)) / 2e-6
             np.testing.assert_allclose(float(kiln.grad(getattr(knp, name))(at)), slope, rtol=1e-6, err_msg=name)
+        for name, slope in (
+            ("abs", 0),
+            ("arctan", 1),
+            ("arcsin", 1),
+            ("sinh", 1),
+            ("tan", 1),
+            ("expm1", 1),
+            ("log1p", 1),
+            ("arctanh", 1),
+        ):
+            self.assertEqual(float(kiln.grad(getattr(knp, name))(0.0)), slope, name)
         for name in ("hypot", "arctan2", "logaddexp", "remainder", "copysign"):
             function = getattr(np, name)
             slope = (function(2.3 + 1e-6, 0.7) - function(2.3 - 1e-6, 0.7)) / 2e-6

@@ -41,7 +41,11 @@ class Ordering(agreement.Agreement):
             self.same(knp.sort(x, descending=True), np.take_along_axis(x, argsort(x, descending=True), -1))
         extreme = np.uint64([2**64 - 1, 0, 2**63] * 30)
         self.same(knp.sort(extreme), np.sort(extreme))
-        for extreme in (np.uint32([2**32 - 1, 0, 2**31] * 30), np.int32([2**31 - 1, -(2**31), 0] * 30), np.arange(90) % 3 == 1):
+        for extreme in (
+            np.uint32([2**32 - 1, 0, 2**31] * 30),
+            np.int32([2**31 - 1, -(2**31), 0] * 30),
+            np.arange(90) % 3 == 1,
+        ):
             self.same(knp.argsort(extreme), argsort(extreme))
         extreme = np.int64([2**63 - 1, -(2**63), 0] * 30)
         self.same(knp.argsort(extreme), argsort(extreme))

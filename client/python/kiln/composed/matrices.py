@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Tuple
 
 from kiln import reduce
 from kiln.composed.operands import one
-from kiln.composed.signs import magnitude
+from kiln.composed.signs import abs as absolute, magnitude
 from kiln.dims import Dim
 from kiln.dtypes import float32, float64, int64
 from kiln.elementwise import astype, equal, less, meet, multiply, not_equal, power, where
@@ -203,7 +203,7 @@ def vector_norm(x: "Tensor", /, *, axis: Any = None, keepdims: bool = False, ord
     x = one("vector_norm", x)
     x = x if x.dtype.is_float else astype(x, float64)
     axes = axes_of("vector_norm", axis, x.ndim)
-    a = magnitude(x)
+    a = absolute(x)
     if ord == math.inf:
         return reduce.max(a, axes, keepdims=keepdims)
     if ord == -math.inf:
@@ -231,6 +231,6 @@ def matrix_norm(x: "Tensor", /, *, keepdims: bool = False, ord: Any = "fro") -> 
             remedy="'fro', 1, -1, inf or -inf; of arrays outside of a jit 2, -2 and 'nuc', too",
         )
     along = -2 if ord in (1, -1) else -1
-    sums = reduce.sum(magnitude(x), along, keepdims=True)
+    sums = reduce.sum(absolute(x), along, keepdims=True)
     result = (reduce.max if ord > 0 else reduce.min)(sums, -1 if along == -2 else -2, keepdims=True)
     return result if keepdims else reshape(result, result.shape[:-2])

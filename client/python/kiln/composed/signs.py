@@ -27,14 +27,14 @@ def signbit(x: "Tensor", /) -> "Tensor":
 
 
 def magnitude(x: "Tensor") -> "Tensor":
-    """|x| of a float; 0 for -0.0."""
+    """|x| of a float, for functions that mirror themselves at 0: its slope there is 1, or -1 at -0.0."""
     return where(signbit(x), negative(x), x)
 
 
 def abs(x: "Tensor", /) -> "Tensor":
     x = one("abs", x)
-    if x.dtype.is_float:
-        return weak_of(magnitude(x), x)
+    if x.dtype.is_float:  # whose slope at 0 is 0
+        return weak_of(where(equal(x, 0.0), 0.0, where(less(x, 0.0), negative(x), x)), x)
     return x if x.dtype.kind in "bu" else weak_of(where(less(x, 0), negative(x), x), x)
 
 
