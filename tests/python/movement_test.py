@@ -139,7 +139,7 @@ class Movement(support.ServerTest):
             (kiln.ShapeError, "SHAPE_MISMATCH", lambda: x[[0, 1], [0, 1, 2]]),
             (kiln.ShapeError, "SHAPE_MISMATCH", lambda: kiln.concatenate([x, x.T])),
             (kiln.DTypeError, "DTYPE_MISMATCH", lambda: x & x),
-            (kiln.DTypeError, "DTYPE_MISMATCH", lambda: x // x),
+            (kiln.DTypeError, "DTYPE_MISMATCH", lambda: x << x),
             (kiln.DTypeError, "DTYPE_MISMATCH", lambda: x[x]),
             (kiln.DTypeError, "DTYPE_MISMATCH", lambda: kiln.where(x, x, x)),
             (kiln.UnsupportedDType, "DTYPE_MISMATCH", lambda: x * 1j),

@@ -50,6 +50,7 @@ from kiln.errors import (
     NotFound,
     OutOfRange,
     PermissionDenied,
+    PlaceError,
     ResourceExhausted,
     ShapeError,
     Unauthenticated,
@@ -59,6 +60,9 @@ from kiln.errors import (
     WrongVersion,
 )
 from kiln.dims import Dim
+from kiln.composed.division import floor_divide, pow as power, remainder
+from kiln.composed.statistics import cumsum
+from kiln.composed.signs import abs, abs as absolute
 from kiln.elementwise import (
     add,
     astype,
@@ -69,7 +73,6 @@ from kiln.elementwise import (
     clip,
     divide,
     equal,
-    floor_divide,
     greater,
     greater_equal,
     invert,
@@ -85,15 +88,11 @@ from kiln.elementwise import (
     multiply,
     negative,
     not_equal,
-    power,
-    remainder,
     right_shift,
     subtract,
     where,
 )
 from kiln.functions import (
-    absolute,
-    absolute as abs,
     ceil,
     cos,
     detach,
@@ -145,7 +144,7 @@ from kiln.movement import (
 from kiln.nn import gelu, layer_norm, log_softmax, logsumexp, relu, sigmoid, silu, softmax
 from kiln.program import At, AtShards, Program, Run
 from kiln.recording import Integer, Memory, Recording
-from kiln.reduce import all, any, argmax, argmin, cumsum, dot, matmul, max, mean, min, prod, std, sum, var
+from kiln.reduce import all, any, argmax, argmin, dot, matmul, max, mean, min, prod, std, sum, var
 from kiln.sharding import Shards, all_reduce, copy, replicate, shard, spread
 from kiln.special import erf, tanh
 from kiln.tensor import Tensor
@@ -154,5 +153,7 @@ from kiln.tensor import Tensor
 _functions = _dispatching(globals())
 globals().update(_functions)
 _offer(_functions)
+
+from kiln import numpy  # noqa: E402: it stands on all that is above
 
 __version__ = "0.1.0"

@@ -84,6 +84,10 @@ class ShapeError(GraphError):
     default_code = "SHAPE_MISMATCH"
 
 
+class PlaceError(ShapeError, IndexError):
+    """An index that is in no array of this shape: numpy's IndexError."""
+
+
 class DTypeError(GraphError, TypeError):
     """Dtypes that do not go together, or that a function does not take."""
 

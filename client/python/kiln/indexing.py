@@ -14,7 +14,7 @@ import numpy as np
 from kiln.dims import Dim, Size
 from kiln.dtypes import int64, position
 from kiln.elementwise import add, astype, lift, multiply, where
-from kiln.errors import DTypeError, ShapeError
+from kiln.errors import DTypeError, PlaceError, ShapeError
 from kiln.movement import broadcast_to, flip, moveaxis, pad, reshape, shrink
 from kiln.value import Value, axis_of, count, emit
 
@@ -27,6 +27,8 @@ _OUTSIDE = -(1 << 62)
 
 def getitem(x: "Tensor", key: Any) -> "Tensor":
     """numpy's basic indexing, and tensors or arrays of places among it, which broadcast against each other; numpy's masks, too."""
+    if is_truth(key):  # a mask without axes: all of x, or nothing
+        return _box(reshape(x, (1, *x.shape)), 0, 0, int(key))
     keys = _without_ellipsis(unmasked(x.shape, key), x.ndim)
     # Numbers go with places; where these are not side by side, their axes come first.
     placed = [at for at, one in enumerate(keys) if one is not None and not isinstance(one, slice)]
@@ -63,6 +65,15 @@ def is_mask(key: Any) -> bool:
     return isinstance(key, np.ndarray) and key.dtype == np.bool_ and key.ndim > 0
 
 
+def is_truth(key: Any) -> bool:
+    return isinstance(key, (bool, np.bool_)) or isinstance(key, np.ndarray) and key.dtype == np.bool_ and not key.ndim
+
+
+def fits(mask: Sequence[int], shape: Sequence[Size]) -> bool:
+    """Whether a mask's sizes are those of the first axes, or 0, which chooses nothing."""
+    return len(mask) <= len(shape) and all(size in (0, whole) for size, whole in zip(mask, shape))
+
+
 def unmasked(shape: Sequence[Size], key: Any) -> List[Any]:
     """The keys, with places for what numpy's masks choose, and lists as arrays."""
     keys = [np.asarray(one, None if one else np.int64) if _is_plain(one) else one
@@ -74,8 +85,8 @@ def unmasked(shape: Sequence[Size], key: Any) -> List[Any]:
             result.append(one)
             axis += len(shape) - used if one is Ellipsis else one is not None
             continue
-        if one.shape != tuple(shape[axis : axis + one.ndim]):
-            raise ShapeError("a mask of %s for axes of %s" % (one.shape, tuple(shape[axis : axis + one.ndim])))
+        if not fits(one.shape, shape[axis:]):
+            raise PlaceError("a mask of %s for axes of %s" % (one.shape, tuple(shape[axis : axis + one.ndim])))
         result += np.nonzero(one)
         axis += one.ndim
     return result
@@ -110,10 +121,10 @@ def _without_ellipsis(keys: List[Any], rank: int) -> List[Any]:
     """One key for each axis, and None for each new one."""
     used = sum(one is not None and one is not Ellipsis for one in keys)
     if used > rank:
-        raise ShapeError("%d indices into a tensor of rank %d" % (used, rank))
+        raise PlaceError("%d indices into a tensor of rank %d" % (used, rank))
     dots = [at for at, one in enumerate(keys) if one is Ellipsis]
     if len(dots) > 1:
-        raise ShapeError("an index has one ellipsis at most", code="BAD_ARGUMENT")
+        raise PlaceError("an index has one ellipsis at most", code="BAD_ARGUMENT")
     at = dots[0] if dots else len(keys)
     return keys[:at] + [slice(None)] * (rank - used) + keys[at + 1 :]
 
@@ -121,7 +132,7 @@ def _without_ellipsis(keys: List[Any], rank: int) -> List[Any]:
 def _row(x: "Tensor", axis: int, key: Any) -> "Tensor":
     at, size = position(key, "an index"), x.shape[axis]
     if isinstance(size, int) and not -size <= at < size:
-        raise ShapeError("index %d is outside an axis of %d" % (at, size), code="OUT_OF_BOUNDS")
+        raise PlaceError("index %d is outside an axis of %d" % (at, size), code="OUT_OF_BOUNDS")
     begin = at + size if at < 0 else at
     return _box(x, axis, begin, begin + 1)
 

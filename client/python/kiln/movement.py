@@ -175,7 +175,7 @@ def concatenate(tensors: Sequence["Tensor"], axis: int = 0) -> "Tensor":
     for x in given:
         widths: List[Any] = [(0, 0)] * x.ndim
         widths[at] = (before, total - before - x.shape[at])
-        part = pad(x, widths)
+        part = pad(x, widths, -0.0 if x.dtype.is_float else 0)  # whose sum with -0.0 is that
         result = part if result is None else add(result, part)
         before += x.shape[at]
     assert result is not None

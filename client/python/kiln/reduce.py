@@ -28,7 +28,7 @@ from kiln.elementwise import (
 )
 from kiln.errors import ShapeError
 from kiln.functions import sqrt, square
-from kiln.movement import expand_dims, moveaxis, pad, reshape, shrink, tile
+from kiln.movement import expand_dims, moveaxis, reshape
 from kiln.v1 import graph_pb2
 from kiln.value import axes_of, axis_of, broadcast, count, emit
 
@@ -119,32 +119,6 @@ def argmax(x: "Tensor", axis: Any = None, *, keepdims: bool = False) -> "Tensor"
 
 def argmin(x: "Tensor", axis: Any = None, *, keepdims: bool = False) -> "Tensor":
     return argmax(_mirror(x), axis, keepdims=keepdims)
-
-
-def cumsum(x: "Tensor", axis: Any = None) -> "Tensor":
-    """Sums of the elements so far; without an axis, of the flattened tensor."""
-    if axis is None:
-        return cumsum(reshape(x, (x.size,)), 0)
-    at = axis_of("cumsum", axis, x.ndim)
-    size = x.shape[at]
-    x = astype(x, promotion.sum_of(x.dtype))
-    if isinstance(size, Dim):
-        raise ShapeError("cumsum: along an axis of symbolic size %s" % size)
-    if size == 0:
-        return x
-    # Rows of a matrix in which row r is the padded axis from element r on: repeated with
-    # one element too many a row, each row begins one later than the last.
-    order = [axis for axis in range(x.ndim) if axis != at] + [at]
-    last = x.transpose(order)
-    lead = last.shape[:-1]
-    none = [(0, 0)] * len(lead)
-    length = 2 * size - 1
-    padded = tile(pad(last, none + [(size - 1, 0)]), [1] * len(lead) + [size + 1])
-    box = [(0, extent) for extent in lead]
-    rows = reshape(shrink(padded, box + [(0, size * (length + 1))]), lead + (size, length + 1))
-    sums = reduce("ADD", shrink(rows, box + [(0, size), (0, size)]), (len(lead) + 1,), False)
-    back = sorted(range(x.ndim), key=lambda axis: order[axis])
-    return sums.transpose(back)
 
 
 def matmul(a: Any, b: Any) -> "Tensor":

@@ -11,6 +11,7 @@ import builtins
 from typing import Any, Iterator
 
 from kiln import elementwise, functions, indexing, movement, reduce
+from kiln.composed import division, ordering, signs, statistics
 from kiln.value import Value
 
 _STATIC = "give a jitted function what Python is to decide by as a static argument"
@@ -97,22 +98,22 @@ class Tensor(Value):
         return elementwise.divide(other, self)
 
     def __floordiv__(self, other: Any) -> "Tensor":
-        return elementwise.floor_divide(self, other)
+        return division.floor_divide(self, other)
 
     def __rfloordiv__(self, other: Any) -> "Tensor":
-        return elementwise.floor_divide(other, self)
+        return division.floor_divide(other, self)
 
     def __mod__(self, other: Any) -> "Tensor":
-        return elementwise.remainder(self, other)
+        return division.remainder(self, other)
 
     def __rmod__(self, other: Any) -> "Tensor":
-        return elementwise.remainder(other, self)
+        return division.remainder(other, self)
 
     def __pow__(self, other: Any) -> "Tensor":
-        return elementwise.power(self, other)
+        return division.pow(self, other)
 
     def __rpow__(self, other: Any) -> "Tensor":
-        return elementwise.power(other, self)
+        return division.pow(other, self)
 
     def __and__(self, other: Any) -> "Tensor":
         return elementwise.bitwise_and(self, other)
@@ -175,7 +176,7 @@ class Tensor(Value):
         return self
 
     def __abs__(self) -> "Tensor":
-        return functions.absolute(self)
+        return signs.abs(self)
 
     def __invert__(self) -> "Tensor":
         return elementwise.invert(self)
@@ -185,6 +186,11 @@ class Tensor(Value):
     @property
     def T(self) -> "Tensor":
         return movement.transpose(self)
+
+    @property
+    def mT(self) -> "Tensor":
+        """The last two axes changed for each other."""
+        return movement.swapaxes(self, -1, -2)
 
     astype = elementwise.astype
     bitcast = elementwise.bitcast
@@ -213,7 +219,10 @@ class Tensor(Value):
     std = reduce.std
     argmax = reduce.argmax
     argmin = reduce.argmin
-    cumsum = reduce.cumsum
+    cumsum = statistics.cumsum
+    cumprod = statistics.cumprod
+    argsort = ordering.argsort
+    round = division.round
     dot = reduce.dot
     matmul = reduce.matmul
     take = indexing.take

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Sequence, Tuple
 
 from kiln.dims import Dim, Size
 from kiln.dtypes import DType, integer
-from kiln.errors import ShapeError
+from kiln.errors import PlaceError, ShapeError
 
 if TYPE_CHECKING:
     from kiln.graph import Graph
@@ -52,11 +52,11 @@ def emit(op: str, sources: Sequence[Value], dtype: DType, shape: Shape, extra: S
 
 
 def axis_of(function: str, axis: Any, rank: int) -> int:
-    """An axis counted from 0; negative ones count from the last. ShapeError where there is none."""
+    """An axis counted from 0; negative ones count from the last. PlaceError where there is none, as numpy's AxisError."""
     wrapped = integer(axis, "%s: an axis" % function)
     wrapped += rank if wrapped < 0 else 0
     if not 0 <= wrapped < rank:
-        raise ShapeError("%s: no axis %s in a tensor of rank %d" % (function, axis, rank), code="BAD_ARGUMENT")
+        raise PlaceError("%s: no axis %s in a tensor of rank %d" % (function, axis, rank), code="BAD_ARGUMENT")
     return wrapped
 
 

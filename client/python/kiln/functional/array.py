@@ -17,10 +17,11 @@ import numpy as np
 
 from kiln import arrays, indexing
 from kiln.dtypes import position
-from kiln.errors import InvalidArgument, ShapeError
+from kiln.errors import InvalidArgument, PlaceError
 from kiln.functional import names
 from kiln.functional.eager import dispatched
 from kiln.functional.held import Held
+from kiln.functional.standard import Standard
 from kiln.functional.tracing import active
 from kiln.tensor import Tensor
 from kiln.value import Value
@@ -38,7 +39,7 @@ _CHANGES = "an array does not change: make another with kiln.where, or keep a ki
 _REFUSED = (InvalidArgument, TypeError, ValueError, AttributeError, NotImplementedError)
 
 
-class Array(_Computing):
+class Array(Standard, _Computing):
     """Made by kiln.array and by functions. Raises BufferFreed once it was donated. Threads: any."""
 
     __slots__ = ()
@@ -118,12 +119,18 @@ class Array(_Computing):
     def __getitem__(self, key: Any) -> Any:
         """numpy's: numbers, slices, None, ..., arrays of places, and masks, which are read.
 
-        Rows, and rows from:to, are the same memory. Raises ShapeError (OUT_OF_BOUNDS) for a number outside.
+        Rows, and rows from:to, are the same memory. Raises PlaceError, an IndexError, for a number outside.
         """
         if type(key) is int or type(key) is slice and key.step in (None, 1) and self.shape:
             return self._rows(key)
+        if isinstance(key, Array) and key.dtype == np.bool_ and not key.shape:
+            key = bool(key)
+        if indexing.is_truth(key):  # a mask without axes: all of it, or nothing
+            return self.reshape((1,) + self.shape)[: int(key)]
         if _is_mask(key):
             return self._masked(key)
+        if type(key) is tuple and 0 < len(key) <= self.ndim and all(type(one) is int for one in key):
+            return self._element(key)
         given = key if isinstance(key, tuple) else (key,)
         keys = tuple(indexing.unmasked(self.shape, tuple(one.numpy() if _is_mask(one) and isinstance(one, Array) else one for one in given)))
         numbers = [at for at, one in enumerate(keys) if isinstance(one, (int, np.integer)) and not isinstance(one, bool)]
@@ -137,17 +144,24 @@ class Array(_Computing):
     def _inside(self, key: Any, axis: int) -> int:
         at, size = position(key, "an index"), self.shape[axis]
         if not -size <= at < size:
-            raise ShapeError("index %d is outside an axis of %d" % (at, size), code="OUT_OF_BOUNDS")
+            raise PlaceError("index %d is outside an axis of %d" % (at, size), code="OUT_OF_BOUNDS")
         return at % size
 
     def _rows(self, key: Any) -> "Array":
         if isinstance(key, int):
             if not self.shape:
-                raise ShapeError("1 indices into a tensor of rank 0")
+                raise PlaceError("1 indices into a tensor of rank 0")
             at = self._inside(key, 0)
             return self._view(self.shape[1:], at * arrays.count_of(self.shape[1:]))
         start, shape = self.buffer._rows(key)
         return self._view(shape, start)
+
+    def _element(self, key: Tuple[int, ...]) -> "Array":
+        start = 0
+        for axis, one in enumerate(key):
+            start = start * self.shape[axis] + self._inside(one, axis)
+        rest = self.shape[len(key) :]
+        return self._view(rest, start * arrays.count_of(rest))
 
     def _view(self, shape: Tuple[int, ...], start: int) -> "Array":
         self.shared = True
@@ -155,8 +169,8 @@ class Array(_Computing):
 
     def _masked(self, mask: Any) -> "Array":
         where = np.asarray(mask)
-        if where.shape != self.shape[: where.ndim]:
-            raise ShapeError("a mask of %s for an array of %s" % (where.shape, self.shape))
+        if not indexing.fits(where.shape, self.shape):
+            raise PlaceError("a mask of %s for an array of %s" % (where.shape, self.shape))
         return self.reshape((-1,) + self.shape[where.ndim :])[np.flatnonzero(where)]
 
     def __setitem__(self, key: Any, value: Any) -> None:
@@ -210,6 +224,7 @@ for _name, _raw in vars(Tensor).items():
     if _name not in _OWN and callable(_raw):
         setattr(Array, _name, _operator(_name, _raw))
 Array.T = property(dispatched(Tensor.T.fget))  # type: ignore[attr-defined]
+Array.mT = property(dispatched(Tensor.mT.fget))  # type: ignore[attr-defined]
 Array.ravel = Array.flatten  # type: ignore[attr-defined]
 
 

@@ -20,7 +20,7 @@ _NAME = graph_pb2.Op.Name
 _COMPARISONS = {graph_pb2.Op.Value(name) for name in ("CMPLT", "CMPGT", "CMPLE", "CMPGE", "CMPEQ", "CMPNE")}
 _ELEMENTWISE = _COMPARISONS | {graph_pb2.Op.Value(name) for name in (
     "ADD SUB MUL FDIV FLOORDIV FLOORMOD MAX POW AND OR XOR SHL SHR THREEFRY WHERE "
-    "NEG EXP2 LOG2 SIN SQRT RECIPROCAL TRUNC CAST DETACH").split()}  # fmt: skip
+    "NEG EXP2 LOG2 SIN SQRT RECIPROCAL TRUNC CAST DETACH CONTIGUOUS").split()}  # fmt: skip
 
 
 class Row:

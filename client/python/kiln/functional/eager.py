@@ -22,12 +22,14 @@ from kiln.value import Value
 # Functions whose numbers come with the call: one program for all of them.
 _NUMERIC = {"add", "subtract", "multiply", "divide", "maximum", "minimum", "less", "greater", "less_equal",
             "greater_equal", "equal", "not_equal", "where", "clip"}  # fmt: skip
-_NUMERIC |= {"__%s%s__" % (r, name) for name in ("add", "sub", "mul", "truediv") for r in ("", "r")}
+_NUMERIC |= {"floor_divide", "remainder", "fmod", "copysign", "nextafter", "hypot", "atan2", "logaddexp", "logaddexp2", "heaviside",
+             "isclose", "allclose"}  # fmt: skip
+_NUMERIC |= {"__%s%s__" % (r, name) for name in ("add", "sub", "mul", "truediv", "floordiv", "mod") for r in ("", "r")}
 _NUMERIC |= {"__%s__" % name for name in ("lt", "gt", "le", "ge", "eq", "ne")}
 # Functions of operands alone: a list is an array to them, and numpy's numbers have their dtype.
-_OPERANDS = _NUMERIC | {"floor_divide", "remainder", "power", "bitwise_and", "bitwise_or", "bitwise_xor", "left_shift", "right_shift",
-                        "logical_and", "logical_or", "matmul", "dot", "__matmul__", "__rmatmul__"}  # fmt: skip
-_OPERANDS |= {"__%s%s__" % (r, name) for name in ("floordiv", "mod", "pow", "and", "or", "xor", "lshift", "rshift") for r in ("", "r")}
+_OPERANDS = _NUMERIC | {"power", "pow", "divmod", "bitwise_and", "bitwise_or", "bitwise_xor", "left_shift", "right_shift", "logical_and",
+                        "logical_or", "logical_xor", "matmul", "dot", "__matmul__", "__rmatmul__"}  # fmt: skip
+_OPERANDS |= {"__%s%s__" % (r, name) for name in ("pow", "and", "or", "xor", "lshift", "rshift") for r in ("", "r")}
 _NUMBERS = (int, float, np.generic)
 
 # Kinds of operations that one client keeps.
@@ -113,7 +115,7 @@ def at_once(raw: Callable[..., Any], args: Tuple[Any, ...], named: Dict[str, Any
 
 
 # What of the package works on arrays.
-_MODULES = ("elementwise", "functions", "indexing", "movement", "nn", "reduce", "special")
+_MODULES = ("composed.division", "composed.signs", "composed.statistics", "elementwise", "functions", "indexing", "movement", "nn", "reduce", "special")
 
 
 def dispatching(names: Dict[str, Any]) -> Dict[str, Any]:

@@ -23,7 +23,8 @@ class Held(OnDevice):
     _made: ClassVar[Type[Any]]
 
     def __init_subclass__(cls) -> None:
-        Held._made = cls
+        if "_made" not in vars(Held):  # kiln.Array, and none of its subclasses
+            Held._made = cls
 
     def __init__(self, client: Any, buffer: Buffer, shared: bool = False):
         self.client, self._buffer, self.shared = client, buffer, shared

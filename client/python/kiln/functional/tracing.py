@@ -15,8 +15,8 @@ import numpy as np
 
 from kiln import arrays
 from kiln.dtypes import dtype as dtype_of
-from kiln.errors import GraphError
-from kiln.functional import names
+from kiln.errors import GraphError, InvalidArgument
+from kiln.functional import names, standard
 from kiln.functional.held import Held, made
 from kiln.functional.leaves import NUMBERS, spec_of, type_of
 from kiln.graph import Graph
@@ -40,13 +40,29 @@ class Tracer(Tensor):
         return ours(*inputs)
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        ours = names.for_function(function, args, kwargs)
+        ours = names.for_function(function, args, kwargs, traced=True)
         return super().__array_function__(function, types, args, kwargs) if ours is None else ours(*args, **kwargs)
 
     def numpy(self) -> Any:
         return self.__array__()
 
     item = tolist = numpy
+
+    # -- of the array API standard
+
+    def __array_namespace__(self, *, api_version: Optional[str] = None) -> Any:
+        return standard.namespace(api_version)
+
+    @property
+    def device(self) -> str:
+        return self.graph.device  # type: ignore[attr-defined,no-any-return]
+
+    def to_device(self, device: str, /, *, stream: Any = None) -> "Tracer":
+        """Itself: a traced function is on one device. InvalidArgument for another."""
+        if device != self.device:
+            raise InvalidArgument("a function on %s has no values on %s" % (self.device, device), code="BAD_ARGUMENT",
+                                  remedy="move what it is given, or what it returns")  # fmt: skip
+        return self
 
 
 class WeakTracer(Weak, Tracer):
