@@ -46,10 +46,14 @@ bool ReadInteger(const json& value, std::string& bytes) {
 bool ReadWord(const json& value, double& number) {
   const auto& word = value.get_ref<const std::string&>();
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  if (word == "NaN") number = std::numeric_limits<double>::quiet_NaN();
-  else if (word == "Infinity") number = kInfinity;
-  else if (word == "-Infinity") number = -kInfinity;
-  else return false;
+  if (word == "NaN")
+    number = std::numeric_limits<double>::quiet_NaN();
+  else if (word == "Infinity")
+    number = kInfinity;
+  else if (word == "-Infinity")
+    number = -kInfinity;
+  else
+    return false;
   return true;
 }
 

@@ -12,8 +12,8 @@ namespace kiln::server {
 
 // A row of the table; rows live for ever.
 struct JsonDatatype {
-  absl::string_view name;  // "FP32"
-  size_t bytes;            // of an element
+  absl::string_view name;   // "FP32"
+  size_t bytes;             // of an element
   absl::string_view takes;  // what an element is in JSON
   // Appends the element, little-endian; false if `value` is none of this type. Null: JSON has no such elements, and
   // these tensors travel binary.

@@ -3,11 +3,9 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/strand.hpp>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -16,7 +14,6 @@
 #include "absl/strings/str_cat.h"
 #include "server/http/connection.h"
 #include "server/port/port.h"
-#include "server/port/sockets.h"
 
 namespace kiln::server {
 namespace {
@@ -38,13 +35,6 @@ void AskWhetherItIsThere(int connection) {
   setsockopt(connection, IPPROTO_TCP, TCP_KEEPCNT, &kTimesAsked, sizeof(kTimesAsked));
 }
 
-asio::ip::tcp ProtocolOf(int connection) {
-  int domain = AF_INET;
-  socklen_t size = sizeof(domain);
-  getsockopt(connection, SOL_SOCKET, SO_DOMAIN, &domain, &size);
-  return domain == AF_INET6 ? asio::ip::tcp::v6() : asio::ip::tcp::v4();
-}
-
 }  // namespace
 
 struct HttpPort::Parts {
@@ -53,14 +43,7 @@ struct HttpPort::Parts {
 
   void Take(int connection) {
     AskWhetherItIsThere(connection);
-    boost::system::error_code error;
-    asio::ip::tcp::socket socket(asio::make_strand(io));
-    socket.assign(ProtocolOf(connection), connection, error);
-    if (error) {
-      close(connection);
-      return;
-    }
-    std::make_shared<HttpConnection>(std::move(socket), PeerAddress(connection), &all)->Start();
+    HttpConnection::Start(io, connection, &all);
   }
 
   void EndAll(bool at_once) {
@@ -93,8 +76,7 @@ absl::StatusOr<std::unique_ptr<HttpPort>> HttpPort::Open(const HttpPortOptions& 
                                                          std::unique_ptr<HttpService> service,
                                                          std::shared_ptr<spdlog::logger> log) {
   auto port = Port::Open(options.listen, options.connections, std::move(log));
-  if (!port.ok())
-    return absl::Status(port.status().code(), absl::StrCat("--http_listen: ", port.status().message()));
+  if (!port.ok()) return absl::Status(port.status().code(), absl::StrCat("--http_listen: ", port.status().message()));
   std::unique_ptr<HttpPort> self(new HttpPort());
   self->parts_ = std::make_unique<Parts>(options, std::move(service));
   Parts& parts = *self->parts_;

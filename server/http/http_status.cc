@@ -11,12 +11,18 @@ constexpr struct {
   absl::StatusCode code;
   int status;
 } kStatuses[] = {
-    {absl::StatusCode::kInvalidArgument, 400},   {absl::StatusCode::kOutOfRange, 400},
-    {absl::StatusCode::kFailedPrecondition, 400}, {absl::StatusCode::kUnauthenticated, 401},
-    {absl::StatusCode::kPermissionDenied, 403},  {absl::StatusCode::kNotFound, 404},
-    {absl::StatusCode::kAborted, 409},           {absl::StatusCode::kAlreadyExists, 409},
-    {absl::StatusCode::kResourceExhausted, 429}, {absl::StatusCode::kCancelled, 499},
-    {absl::StatusCode::kUnimplemented, 501},     {absl::StatusCode::kUnavailable, 503},
+    {absl::StatusCode::kInvalidArgument, 400},
+    {absl::StatusCode::kOutOfRange, 400},
+    {absl::StatusCode::kFailedPrecondition, 400},
+    {absl::StatusCode::kUnauthenticated, 401},
+    {absl::StatusCode::kPermissionDenied, 403},
+    {absl::StatusCode::kNotFound, 404},
+    {absl::StatusCode::kAborted, 409},
+    {absl::StatusCode::kAlreadyExists, 409},
+    {absl::StatusCode::kResourceExhausted, 429},
+    {absl::StatusCode::kCancelled, 499},
+    {absl::StatusCode::kUnimplemented, 501},
+    {absl::StatusCode::kUnavailable, 503},
     {absl::StatusCode::kDeadlineExceeded, 504},
 };
 
@@ -32,8 +38,8 @@ int NumberOf(absl::StatusCode code) {
 HttpAnswer ErrorAnswer(int status, absl::string_view message) {
   HttpAnswer answer;
   answer.status = status;
-  answer.body = nlohmann::json{{"error", std::string(message)}}.dump(-1, ' ', false,
-                                                                    nlohmann::json::error_handler_t::replace);
+  answer.body =
+      nlohmann::json{{"error", std::string(message)}}.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   return answer;
 }
 

@@ -130,9 +130,9 @@ class DataReader {
     KILN_RETURN_IF_ERROR(is_flat ? ReadElements(data) : ReadNested(data, 0));
     const uint64_t came = bytes_.size() / datatype_.bytes;
     if (came == wanted) return absl::OkStatus();
-    return place_.Bad("data", absl::StrCat("has ", came, " elements; the shape [", absl::StrJoin(shape_, ", "),
-                                           "] has ", wanted > kMaxJsonBytes ? "more than JSON can hold"
-                                                                            : absl::StrCat(wanted)));
+    return place_.Bad("data",
+                      absl::StrCat("has ", came, " elements; the shape [", absl::StrJoin(shape_, ", "), "] has ",
+                                   wanted > kMaxJsonBytes ? "more than JSON can hold" : absl::StrCat(wanted)));
   }
 
  private:
@@ -170,7 +170,8 @@ class DataReader {
 absl::Status TakeBinary(const Place& place, const json& size, absl::string_view& binary, std::string& bytes) {
   const std::string name = absl::StrCat("parameters.", kBinarySize);
   if (!size.is_number_unsigned()) return place.Bad(name, "is no integer from 0 on");
-  if (place.Find("data") != nullptr) return place.Bad("data", absl::StrCat("comes beside ", name, "; send one of the two"));
+  if (place.Find("data") != nullptr)
+    return place.Bad("data", absl::StrCat("comes beside ", name, "; send one of the two"));
   const auto wanted = size.get<uint64_t>();
   if (wanted > binary.size()) {
     return place.Bad(name, absl::StrCat("is ", wanted, ", but of the bytes behind the JSON, which has as many as ",
@@ -196,9 +197,9 @@ absl::Status ReadInput(const Place& place, absl::string_view& binary, inference:
                                               JsonDatatypeNames()));
   }
   if (datatype->read == nullptr) {
-    return place.Bad("datatype", absl::StrCat("is ", datatype->name,
-                                              ", which JSON does not have; send it binary, with parameters.",
-                                              kBinarySize));
+    return place.Bad("datatype",
+                     absl::StrCat("is ", datatype->name, ", which JSON does not have; send it binary, with parameters.",
+                                  kBinarySize));
   }
   const json* const data = place.Find("data");
   // The input may have parameters of another kind, which are refused where all are.

@@ -34,8 +34,8 @@ inline constexpr size_t kMaxJsonTensors = size_t{8} << 20;
 
 // Fills all but the model's name and version. Tensors of JSON become raw ones. BAD_ARGUMENT, whose field says where in
 // the body it is: no JSON, a member that is none, an element that its datatype does not have, sizes that do not add up.
-absl::Status ReadInferRequest(absl::string_view body, absl::string_view json_bytes, inference::ModelInferRequest& request,
-                              BinaryOutputs& binary);
+absl::Status ReadInferRequest(absl::string_view body, absl::string_view json_bytes,
+                              inference::ModelInferRequest& request, BinaryOutputs& binary);
 
 // BAD_ARGUMENT for an output that is too large for JSON, or of a type that it does not have, and was not asked for as
 // binary.

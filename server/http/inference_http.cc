@@ -43,9 +43,7 @@ Answered JsonAnswer(const json& object, int status = 200) {
 }
 
 // Of "is it live", "is it ready": the number says it, too.
-Answered YesOrNo(json object, bool yes) {
-  return JsonAnswer(object, yes ? 200 : 503);
-}
+Answered YesOrNo(json object, bool yes) { return JsonAnswer(object, yes ? 200 : 503); }
 
 // gRPC takes no other bytes, and ends the process over them.
 bool IsPrintable(absl::string_view text) { return absl::c_all_of(text, absl::ascii_isprint); }
@@ -136,7 +134,7 @@ class InferenceHttp final : public HttpService {
   }
 
 // The call of an RPC by its name: `async()` has each several times.
-#define KILN_START(Rpc)                                                                         \
+#define KILN_START(Rpc)                                                                               \
   [](Stub::async_interface& async, grpc::ClientContext* context, const auto* request, auto* response, \
      std::function<void(grpc::Status)> done) { async.Rpc(context, request, response, std::move(done)); }
 
@@ -205,9 +203,8 @@ class InferenceHttp final : public HttpService {
     request.set_model_name(exchange->routed.model);
     request.set_model_version(exchange->routed.version);
     return Ask<inference::ModelInferRequest, inference::ModelInferResponse>(
-        exchange, std::move(request), KILN_START(ModelInfer), [binary = std::move(binary)](const auto& response) {
-          return WriteInferResponse(response, binary);
-        });
+        exchange, std::move(request), KILN_START(ModelInfer),
+        [binary = std::move(binary)](const auto& response) { return WriteInferResponse(response, binary); });
   }
 
   absl::Status RepositoryIndex(const ExchangePtr& exchange) {

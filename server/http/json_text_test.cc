@@ -31,7 +31,8 @@ TEST(ParseJson, WordsThatJsonHasNotAreTexts) {
 TEST(ParseJson, OfNothingIsEmpty) { EXPECT_EQ(ParseJson("")->dump(), "{}"); }
 
 TEST(ParseJson, WhatIsNoObjectIsRefused) {
-  for (const char* text : {"[]", "1", "{", "{]", "nonsense", "{\"a\": 1e999}", "{\"a\": \"\xff\"}", "{} {}", "{\"a\":NaNa}"})
+  for (const char* text :
+       {"[]", "1", "{", "{]", "nonsense", "{\"a\": 1e999}", "{\"a\": \"\xff\"}", "{} {}", "{\"a\":NaNa}"})
     EXPECT_EQ(Refusal(text).substr(0, 6), "body: ") << text;
 }
 

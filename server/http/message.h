@@ -27,9 +27,9 @@ struct HttpAnswer {
   int status = 200;
   std::string type = "application/json";
   std::string body;
-  std::optional<size_t> json_bytes;           // Inference-Header-Content-Length: the rest of the body is binary
+  std::optional<size_t> json_bytes;  // Inference-Header-Content-Length: the rest of the body is binary
   std::optional<uint32_t> retry_after_seconds;
-  std::string allow;                          // of 405: the methods that there are
+  std::string allow;  // of 405: the methods that there are
 };
 
 // {"error": message}.

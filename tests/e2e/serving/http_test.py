@@ -1,0 +1,412 @@
+"""The open inference protocol over HTTP (--http_listen): asked by Triton's own client, by curl, and by strangers."""
+
+import contextlib
+import hashlib
+import http.client
+import json
+import pathlib
+import re
+import socket
+import subprocess
+import sys
+import threading
+import unittest
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE.parent.parent / "python"), str(HERE)]
+
+import numpy as np
+import serving_models as models
+import support
+import tritonclient.http as triton
+from onnx import TensorProto
+from tritonclient.utils import InferenceServerException
+
+MLP = models.Mlp()
+PAGE = support.ROOT / "docs" / "serving.md"
+TENANTS = """
+tenant { name: "user" token { sha256: "%s" } model: "open-*" }
+tenant { name: "owner" token { sha256: "%s" } right: EXECUTE_RIGHT right: ADMIN_RIGHT }
+tenant { name: "looker" token { sha256: "%s" } right: DEBUG_RIGHT }
+tenant { name: "seldom" token { sha256: "%s" } quota { requests_per_second: 1 } }
+"""
+
+
+def given(name, array, binary=True):
+    made = triton.InferInput(name, list(array.shape), triton.np_to_triton_dtype(array.dtype))
+    made.set_data_from_numpy(array, binary_data=binary)
+    return made
+
+
+def wanted(name, binary=True):
+    return triton.InferRequestedOutput(name, binary_data=binary)
+
+
+class HttpTest(unittest.TestCase):
+    """A server over a folder's models, with a port for HTTP."""
+
+    TOKEN = None  # of who looks whether it is ready
+
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = models.Folder(cls)
+        cls.fill()
+        cls.server = support.Server("--models=%s" % cls.folder.path, "--http_listen=127.0.0.1:0", *cls.flags())
+        cls.addClassCleanup(cls.server.stop)
+        cls.port = next(int(found.group(1)) for line in cls.server.log
+                        for found in [re.search(r"event=http .*\bport=(\d+)", line)] if found)  # fmt: skip
+        cls.address = "127.0.0.1:%d" % cls.port
+        cls.client = triton.InferenceServerClient(cls.address, connection_timeout=60, network_timeout=60)
+        cls.addClassCleanup(cls.client.close)
+        if not support.eventually(lambda: cls.ask("GET", "/v2/health/ready", token=cls.TOKEN)[0] == 200):
+            raise AssertionError("it is not ready:\n" + "".join(cls.server.log[-20:]))
+
+    @classmethod
+    def flags(cls):
+        return ()
+
+    @classmethod
+    def ask(cls, method, path, body=None, token=None, **headers):
+        """(status, headers, what its JSON says)."""
+        fields = {name.replace("_", "-"): value for name, value in headers.items()}
+        if token is not None:
+            fields["Authorization"] = "Bearer " + token
+        with contextlib.closing(http.client.HTTPConnection("127.0.0.1", cls.port, timeout=60)) as connection:
+            connection.request(method, path, body, fields)
+            answer = connection.getresponse()
+            text = answer.read()
+            return answer.status, answer.headers, json.loads(text) if text else None
+
+    def infer(self, x, **headers):
+        body = {"inputs": [{"name": "x", "datatype": "FP32", "shape": [len(x)], "data": x}]}
+        return self.ask("POST", "/v2/models/double/infer", json.dumps(body), **headers)
+
+    def healthy(self):
+        status, _, answer = self.infer([1, 2, 3])
+        self.assertEqual((status, answer["outputs"][0]["data"]), (200, [2, 4, 6]), answer)
+        self.assertIsNone(self.server.process.poll())
+
+    @contextlib.contextmanager
+    def raw(self, sent=b""):
+        with socket.create_connection(("127.0.0.1", self.port), timeout=60) as connection:
+            connection.sendall(sent)
+            yield connection
+
+    def refused(self, status, words, call, *arguments, **more):
+        with self.assertRaises(InferenceServerException) as caught:
+            call(*arguments, **more)
+        self.assertEqual(caught.exception.status(), str(status), caught.exception.message())
+        for word in words:
+            self.assertIn(word, caught.exception.message())
+
+
+class TritonsClient(HttpTest):
+    @classmethod
+    def fill(cls):
+        cls.folder.put("mlp", MLP.file())
+        cls.folder.put("double", models.scale(2))
+        cls.folder.put("half", models.scale(1.5, TensorProto.FLOAT16))
+        cls.folder.put("integers", models.integers(), version=7)
+
+    def test_numbers_are_what_numpy_computes_as_json_and_binary(self):
+        draw = np.random.default_rng(2)
+        for batch in (1, 7, 256):
+            x = draw.standard_normal((batch, 16)).astype(np.float32)
+            for binary_in in (True, False):
+                for outputs in (None, [wanted("y")], [wanted("y", binary=False)]):
+                    answer = self.client.infer("mlp", [given("x", x, binary_in)], outputs=outputs, request_id="r7")
+                    np.testing.assert_allclose(answer.as_numpy("y"), MLP(x), rtol=1e-4, atol=1e-4)
+                    said = answer.get_response()
+                    self.assertEqual((said["id"], said["model_name"], said["model_version"]), ("r7", "mlp", "1"))
+
+    def test_several_inputs_of_both_kinds_and_chosen_outputs(self):
+        a, b, c = np.array([1, -2, 100], np.int8), np.array([5, 6, 7], np.int8), np.array([1 << 30, -4], np.int32)
+        answer = self.client.infer("integers", [given("a", a), given("b", b, binary=False), given("c", c)],
+                                   model_version="7", outputs=[wanted("same", binary=False), wanted("sum")])  # fmt: skip
+        self.assertEqual([row["name"] for row in answer.get_response()["outputs"]], ["same", "sum"])
+        self.assertEqual(answer.as_numpy("same").tolist(), c.tolist())
+        self.assertEqual(answer.as_numpy("sum").tolist(), [6, 4, 107])
+
+    def test_half_precision_travels_binary_alone(self):
+        x = np.array([1, -2.5, 1000], np.float16)
+        np.testing.assert_array_equal(self.client.infer("half", [given("x", x)]).as_numpy("y"), x * np.float16(1.5))
+        self.refused(400, ["FP16", "binary_data_size"], self.client.infer, "half", [given("x", x, binary=False)])
+        self.refused(400, ["FP16", "binary_data"], self.client.infer, "half", [given("x", x)],
+                     outputs=[wanted("y", binary=False)])  # fmt: skip
+
+    def test_what_is_no_number_goes_there_and_back(self):
+        x = np.array([np.nan, np.inf, -np.inf, 0.1], np.float32)
+        answer = self.client.infer("double", [given("x", x, binary=False)], outputs=[wanted("y", binary=False)])
+        np.testing.assert_array_equal(answer.as_numpy("y"), 2 * x)
+
+    def test_what_the_server_says_of_itself_and_its_models(self):
+        self.assertTrue(self.client.is_server_live())
+        self.assertTrue(self.client.is_server_ready())
+        self.assertTrue(self.client.is_model_ready("mlp"))
+        self.assertTrue(self.client.is_model_ready("integers", "7"))
+        self.assertFalse(self.client.is_model_ready("integers", "1"))
+        self.assertFalse(self.client.is_model_ready("nobody"))
+        said = self.client.get_server_metadata()
+        self.assertEqual(said["name"], "kiln")
+        self.assertIn("binary_tensor_data", said["extensions"])
+        said = self.client.get_model_metadata("mlp")
+        self.assertEqual((said["name"], said["platform"], said["versions"]), ("mlp", "onnx", ["1"]))
+        self.assertEqual(said["inputs"], [{"name": "x", "datatype": "FP32", "shape": [-1, 16]}])
+        self.assertEqual(said["outputs"], [{"name": "y", "datatype": "FP32", "shape": [-1, 4]}])
+        config = self.client.get_model_config("integers", "7")
+        self.assertEqual((config["name"], config["platform"], config["max_batch_size"]), ("integers", "onnx", 0))
+        self.assertEqual([(row["name"], row["data_type"], row["dims"]) for row in config["input"]],
+                         [("a", "TYPE_INT8", [3]), ("b", "TYPE_INT8", [3]), ("c", "TYPE_INT32", [2])])  # fmt: skip
+        self.refused(404, ["nobody"], self.client.get_model_metadata, "nobody")
+        self.refused(404, ["9"], self.client.get_model_config, "mlp", "9")
+
+    def test_statistics_count_the_requests(self):
+        def now():
+            return self.client.get_inference_statistics("half")["model_stats"][0]
+
+        before = now()
+        for _ in range(3):
+            self.client.infer("half", [given("x", np.ones(3, np.float16))])
+        self.refused(400, ["x"], self.client.infer, "half", [given("x", np.ones((3, 3), np.float16))])
+        after = now()
+        self.assertEqual(after["inference_count"] - before["inference_count"], 3)
+        self.assertEqual(after["inference_stats"]["fail"]["count"] - before["inference_stats"]["fail"]["count"], 1)
+        self.assertEqual([row["name"] for row in self.client.get_inference_statistics()["model_stats"]],
+                         ["double", "half", "integers", "mlp"])  # fmt: skip
+
+    def test_operators_load_and_unload(self):
+        self.folder.put("mine", models.scale(4))
+        self.client.load_model("mine")
+        index = {row["name"]: row["state"] for row in self.client.get_model_repository_index()}
+        self.assertEqual(index["mine"], "READY")
+        self.client.unload_model("mine")
+        self.assertFalse(self.client.is_model_ready("mine"))
+        status, _, ready = self.ask("POST", "/v2/repository/index", '{"ready": true}')
+        self.assertEqual((status, {row["name"] for row in ready} & {"mine", "mlp"}), (200, {"mlp"}))
+        self.refused(404, ["nobody"], self.client.load_model, "nobody")
+        self.refused(501, ["parameters"], self.client.load_model, "mine", config="{}")
+
+    def test_what_a_request_gets_wrong_is_named(self):
+        x = np.zeros((2, 16), np.float32)
+        self.refused(400, ['"x"', "FP64"], self.client.infer, "mlp", [given("x", x.astype(np.float64))])
+        self.refused(400, ['"x"', "[2,15]"], self.client.infer, "mlp", [given("x", x[:, :15])])
+        self.refused(400, ['"x"', "missing"], self.client.infer, "mlp", [])
+        self.refused(400, ['"q"'], self.client.infer, "mlp", [given("x", x)], outputs=[wanted("q")])
+        self.refused(404, ["nobody"], self.client.infer, "nobody", [given("x", x)])
+        self.refused(501, ["sequence"], self.client.infer, "mlp", [given("x", x)], sequence_id=5)
+        self.refused(415, ["Content-Encoding"], self.client.infer, "mlp", [given("x", x)],
+                     request_compression_algorithm="gzip")  # fmt: skip
+        self.refused(501, ["not served"], self.client.get_system_shared_memory_status)
+
+    def test_each_of_many_callers_gets_its_own_rows(self):
+        wrong = []
+
+        def call(seed):
+            random = np.random.default_rng(seed)
+            client = triton.InferenceServerClient(self.address, connection_timeout=60, network_timeout=60)
+            for _ in range(10):
+                x = random.standard_normal((int(random.integers(1, 4)), 16), np.float32)
+                y = client.infer("mlp", [given("x", x)]).as_numpy("y")
+                if y.shape[0] != x.shape[0] or not np.allclose(y, MLP(x), rtol=1e-4, atol=1e-4):
+                    wrong.append((seed, x, y))
+            client.close()
+
+        threads = [threading.Thread(target=call, args=(seed,)) for seed in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(wrong, [])
+
+
+class Strangers(HttpTest):
+    @classmethod
+    def fill(cls):
+        cls.folder.put("double", models.scale(2))
+
+    def tearDown(self):
+        self.healthy()
+
+    def test_a_connection_serves_many_requests(self):
+        with contextlib.closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)) as connection:
+            connection.connect()
+            local = connection.sock.getsockname()
+            for path in ("/v2", "/v2/models/double", "/v2/nothing", "/v2/health/live"):
+                connection.request("GET", path)
+                connection.getresponse().read()
+                self.assertEqual(connection.sock.getsockname(), local)
+
+    def test_paths_and_methods_that_are_none(self):
+        for method, path, status in (("GET", "/", 404), ("GET", "/v1", 404), ("GET", "/v2/models/double/infer", 405),
+                                     ("DELETE", "/v2", 405), ("GET", "/../../etc/passwd", 404),
+                                     ("GET", "/v2/models/%2e%2e", 404)):  # fmt: skip
+            with self.subTest(path):
+                said = self.ask(method, path)
+                self.assertEqual(said[0], status)
+                self.assertIn("error", said[2])
+        self.assertEqual(self.ask("GET", "/v2/models/double/infer")[1]["Allow"], "POST")
+
+    def test_bodies_that_are_wrong(self):
+        def one(**tensor):
+            return json.dumps({"inputs": [{"name": "x", "datatype": "FP32", "shape": [1], **tensor}]})
+
+        cases = {
+            "nothing": "", "no JSON": "nonsense", "half": '{"inputs": [', "an array": "[]", "deep": "[" * 100000,
+            "deep data": one(data=0).replace('"data": 0', '"data": ' + "[" * 5000 + "]" * 5000),
+            "many arrays": '{"inputs": [' + "[]," * 500000 + "0]}", "huge number": one(data=[1]).replace("[1]}", "[1e400]}"),
+            "too large a number": one(data=[1e39]), "text": one(data=["1"]), "none": one(data=[]), "no data": one(),
+            "huge shape": one(shape=[1 << 62, 1 << 62], data=[1]), "negative shape": one(shape=[-1], data=[1]),
+            "unknown": one(data=[1], more=1), "no UTF-8": b'{"inputs": "\xff"}', "long": '{"id": "%s"}' % ("x" * (9 << 20)),
+        }  # fmt: skip
+        for name, body in cases.items():
+            with self.subTest(name):
+                status, _, said = self.ask("POST", "/v2/models/double/infer", body)
+                self.assertEqual(status, 400, said)
+                self.assertLess(len(said["error"]), 1000)
+
+    def test_lengths_that_are_wrong(self):
+        header = json.dumps({"inputs": [{"name": "x", "datatype": "FP32", "shape": [2],
+                                         "parameters": {"binary_data_size": 8}}]}).encode()  # fmt: skip
+        data = np.array([1, 2], np.float32).tobytes()
+        path = "/v2/models/double/infer"
+        right = self.ask("POST", path, header + data, Inference_Header_Content_Length=str(len(header)))
+        self.assertEqual((right[0], right[2]["outputs"][0]["data"]), (200, [2, 4]), right)
+        for length in ("0", "-1", "x", str(len(header) - 1), str(len(header) + 1), "99999999999999999999"):
+            self.assertEqual(self.ask("POST", path, header + data, Inference_Header_Content_Length=length)[0], 400, length)
+        for body in (header + data[:-1], header + data + b"x", header):
+            self.assertEqual(self.ask("POST", path, body, Inference_Header_Content_Length=str(len(header)))[0], 400)
+
+    def test_heads_that_are_wrong(self):
+        post = b"POST /v2/models/double/infer HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+        for sent, status in ((post + b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 411), (post + b"\r\n", 411),
+                             (post + b"Content-Length: 99999999999\r\n\r\n", 413),
+                             (post + b"Content-Length: 2\r\nContent-Encoding: gzip\r\n\r\n{}", 415),
+                             (post + b"Content-Length: 2\r\nAuthorization: Bearer \xff\x01\r\n\r\n{}", 400),
+                             (b"GET /v2 HTTP/1.1\r\nA: " + b"a" * 40000 + b"\r\n\r\n", 431),
+                             (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", 400)):  # fmt: skip
+            with self.subTest(sent[:100]), self.raw(sent) as connection:
+                self.assertEqual(connection.makefile("rb").readline().split()[1], b"%d" % status)
+
+    def test_pages_of_browsers_are_told_off(self):
+        self.assertEqual(self.infer([1], Origin="http://evil.example")[0], 403)
+        self.assertEqual(self.ask("GET", "/v2", Host="evil.example:%d" % self.port)[0], 421)
+        self.assertEqual(self.ask("GET", "/v2", Host="localhost:%d" % self.port)[0], 200)
+
+    def test_who_stops_in_the_middle_and_who_sends_slowly(self):
+        head = b"POST /v2/models/double/infer HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 100\r\n\r\n"
+        with contextlib.ExitStack() as open_ones:
+            for sent in (b"", b"P", head[:40], head, head + b'{"inputs"'):
+                for _ in range(10):
+                    open_ones.enter_context(self.raw(sent))
+            self.healthy()  # beside them
+        with self.raw(head + b"{" * 50) as connection:
+            connection.shutdown(socket.SHUT_WR)
+            self.assertEqual(connection.recv(1), b"")
+
+    def test_two_hundred_connections(self):
+        with contextlib.ExitStack() as open_ones:
+            body = b'{"inputs":[{"name":"x","datatype":"FP32","shape":[1],"data":[21]}]}'
+            sent = b"POST /v2/models/double/infer HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: %d\r\n\r\n" % len(body) + body
+            connections = [open_ones.enter_context(self.raw(sent)) for _ in range(200)]
+            for connection in connections:
+                answer = http.client.HTTPResponse(connection)
+                answer.begin()
+                self.assertEqual(json.loads(answer.read())["outputs"][0]["data"], [42])
+
+    def test_large_tensors_travel_binary(self):
+        x = np.arange(256, dtype=np.float32)
+        self.assertEqual(self.client.infer("double", [given("x", x)]).as_numpy("y").tolist(), (2 * x).tolist())
+        status, _, said = self.infer([0] * (3 << 20))
+        self.assertEqual(status, 400)
+        self.assertIn("binary", said["error"])
+
+
+class Tenants(HttpTest):
+    TOKEN = "owner"
+
+    @classmethod
+    def fill(cls):
+        cls.folder.put("double", models.scale(2))
+        cls.folder.put("open-double", models.scale(2))
+
+    @classmethod
+    def flags(cls):
+        file = cls.folder.path / ".tenants.txtpb"
+        names = ("user", "owner", "looker", "seldom")
+        file.write_text(TENANTS % tuple(hashlib.sha256(name.encode()).hexdigest() for name in names))
+        return ("--tenants=%s" % file,)
+
+    def test_who_is_nobody_is_served_nothing(self):
+        for path in ("/v2", "/v2/health/live", "/v2/models/double", "/v2/models/stats"):
+            for token in (None, "wrong"):
+                status, headers, _ = self.ask("GET", path, token=token)
+                self.assertEqual((status, headers["WWW-Authenticate"]), (401, "Bearer"), path)
+        self.assertEqual(self.infer([1])[0], 401)
+        self.assertEqual(self.infer([1], token="owner")[2]["outputs"][0]["data"], [2])
+
+    def test_rights_and_models(self):
+        self.assertEqual(self.ask("GET", "/v2", token="looker")[0], 403)
+        self.assertEqual(self.ask("POST", "/v2/repository/index", token="user")[0], 403)
+        self.assertEqual(self.ask("POST", "/v2/repository/models/double/unload", token="user")[0], 403)
+        self.assertEqual(self.ask("POST", "/v2/repository/index", token="owner")[0], 200)
+        self.assertEqual(self.ask("GET", "/v2/models/open-double", token="user")[0], 200)
+        self.assertEqual(self.ask("GET", "/v2/models/double", token="user")[0], 404)
+        self.assertEqual(self.infer([1], token="user")[0], 404)
+
+    def test_statistics_are_ones_own(self):
+        body = {"inputs": [{"name": "x", "datatype": "FP32", "shape": [1], "data": [1]}]}
+        self.assertEqual(self.ask("POST", "/v2/models/open-double/infer", json.dumps(body), token="user")[0], 200)
+        of_user = self.ask("GET", "/v2/models/stats", token="user")[2]["model_stats"]
+        self.assertEqual([(row["name"], row["inference_count"]) for row in of_user], [("open-double", 1)])
+
+    def test_who_asks_too_often_is_told_when_to_come_again(self):
+        def refusal():
+            status, headers, _ = self.ask("GET", "/v2", token="seldom")
+            return headers["Retry-After"] if status == 429 else None
+
+        found = []
+        support.eventually(lambda: found or found.extend(filter(None, [refusal()])))
+        self.assertGreaterEqual(int(found[0]), 1)
+
+
+class Ends(unittest.TestCase):
+    def test_a_server_that_stops_ends_connections_that_are_idle(self):
+        with support.running("--http_listen=127.0.0.1:0") as server:
+            port = int(re.search(r"event=http .*\bport=(\d+)", "".join(server.log)).group(1))
+            with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
+                connection.sendall(b"GET /v2 HTTP/1.1\r\n\r\n")
+                self.assertIn(b" 200 ", connection.recv(1 << 16))
+                server.stop()
+                self.assertEqual(connection.recv(1), b"")
+            self.assertEqual(server.process.returncode, 0)
+            with self.assertRaises(ConnectionRefusedError):
+                socket.create_connection(("127.0.0.1", port), timeout=60)
+
+    def test_an_open_address_is_refused(self):
+        refused = subprocess.run([str(support.KILND), "--http_listen=0.0.0.0:0", "--check_config"], capture_output=True, text=True)
+        self.assertNotEqual(refused.returncode, 0)
+        self.assertIn("--insecure", refused.stderr)
+
+
+class Page(HttpTest):
+    """What docs/serving.md says that curl prints."""
+
+    @classmethod
+    def fill(cls):
+        cls.folder.put("double", models.scale(2, shape=("batch", 3)))
+
+    def test_the_lines_for_curl(self):
+        section = PAGE.read_text().split("## By HTTP")[1].split("\n## ")[0]
+        found = re.findall(r"^```sh\n(.*?)^```\n\n```json\n(.*?)^```$", section, re.S | re.M)
+        self.assertGreaterEqual(len(found), 3)
+        self.assertEqual(len(found), section.count("```sh"))
+        for command, printed in found:
+            with self.subTest(command):
+                command = command.replace("127.0.0.1:8000", self.address)
+                ran = subprocess.run(["bash", "-euc", command], capture_output=True, text=True, cwd=self.folder.path)
+                self.assertEqual(ran.returncode, 0, ran.stderr)
+                self.assertEqual(json.loads(ran.stdout), json.loads(printed))
+
+
+if __name__ == "__main__":
+    unittest.main()
