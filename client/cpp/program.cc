@@ -60,6 +60,7 @@ absl::StatusOr<RunResults> Program::Run(const Arguments& arguments, const RunOpt
   *request.mutable_arguments() = arguments.list();
   request.set_result_mode(options.results);
   request.set_want_timing(options.want_timing);
+  request.set_batch(options.batch);
 
   v1::ExecuteResponse response;
   const auto execute = [&] {

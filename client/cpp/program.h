@@ -42,6 +42,9 @@ struct RunOptions {
   // RESULT_INLINE brings results back by value; by default they stay on the device.
   v1::ResultMode results = v1::RESULT_HANDLES;
   bool want_timing = false;
+  // With inline results: buffers that the call reads stay as they are until it is answered, so it may be run together
+  // with others (docs/batching.md).
+  bool batch = false;
 };
 
 // One result: in `buffer`, in `shards` if it is on several devices, in `tensor`, or in none

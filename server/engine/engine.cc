@@ -113,7 +113,7 @@ std::unique_ptr<Batcher> Engine::MakeBatcher() {
     execution->Found(std::move(program), /*from_cache=*/true);
     execution->Run();
   };
-  return std::make_unique<Batcher>(run, metrics_.get());
+  return std::make_unique<Batcher>(run, &table_, metrics_.get());
 }
 
 // Owns itself from here on.

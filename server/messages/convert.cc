@@ -77,6 +77,7 @@ absl::StatusOr<ExecuteRequest> ToExecuteRequest(const v1::ExecuteRequest& messag
     case v1::RESULT_INLINE: request.results_inline = true; break;
     default: return BadArgument("result_mode", absl::StrCat("there is no result mode ", int{message.result_mode()}));
   }
+  request.may_wait = message.batch();
   request.arguments.reserve(message.arguments_size());
   for (const v1::Argument& argument : message.arguments()) {
     KILN_RETURN_IF_ERROR(AppendArgument(argument, request.arguments));

@@ -85,10 +85,11 @@ class InferStream final : public StreamReactor, public Gate::Watcher {
 
   // The request that has come, unless it is refused already.
   void Take(absl::Status status) {
-    request_.Clear();
+    if (status.ok()) status = control_.Check();
     if (status.ok()) status = Decode(incoming_, LimitsOf(env()), request_);
     if (status.ok() && control_.account != nullptr)
       status = request_charge_.Grow(DecodedBytes(request_, incoming_.Length()));
+    incoming_.Clear();
     if (!status.ok()) return Answer(std::move(status));
     Infer(caller(), begin_, request_, *answer_.mutable_infer_response(), parts_,
           [this](absl::StatusOr<Inferred> inferred) {
@@ -102,13 +103,15 @@ class InferStream final : public StreamReactor, public Gate::Watcher {
 
   void Answer(const absl::Status& status) {
     if (!status.ok()) {
+      CountFailure(env().engine.metrics(), status);
       answer_.mutable_infer_response()->Clear();
       answer_.mutable_infer_response()->set_id(request_.id());
       answer_.set_error_message(std::string(status.message()));
     }
-    outgoing_.Clear();
     const absl::Status encoded = Encode(answer_, outgoing_);
-    answer_.Clear();
+    // Cleared messages would keep their memory, which nobody pays for while the client says nothing.
+    answer_ = inference::ModelStreamInferResponse();
+    request_ = inference::ModelInferRequest();
     absl::MutexLock lock(&mutex_);
     if (!encoded.ok()) return End(encoded);
     CountSent(*admitted_, outgoing_);
@@ -116,6 +119,7 @@ class InferStream final : public StreamReactor, public Gate::Watcher {
   }
 
   void OnWriteDone(bool ok) override {
+    outgoing_.Clear();
     request_charge_.Release();
     answer_charge_.Release();
     absl::MutexLock lock(&mutex_);

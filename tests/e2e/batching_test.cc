@@ -75,6 +75,7 @@ class BatchingTest : public ServerTest {
     asked.bytes = BytesOf(x);
     server::ExecuteRequest request;
     request.graph = &graph_;
+    request.may_wait = may_wait_;
     request.results_inline = true;
     request.arguments.push_back({5, asked.shape[0]});
     request.arguments.push_back({0, server::TensorView{v1::FLOAT32, asked.shape, asked.bytes}});
@@ -105,6 +106,7 @@ class BatchingTest : public ServerTest {
 
   v1::Graph graph_;
   uint64_t weights_ = 0;
+  bool may_wait_ = true;
   std::vector<std::unique_ptr<Asked>> asked_;
 };
 
@@ -124,6 +126,12 @@ TEST_F(BatchingTest, WhatMixesRowsIsRunAlone) {
   Use(kWithTotal);
   EXPECT_EQ(BatchesOf({{1, 2}, {3, 4}, {5, 6, 7, 8}}), (std::vector<int>{1, 1, 1}));
   EXPECT_EQ(FloatsOf(asked_[2]->result->results[1].data), (std::vector<float>{26}));
+}
+
+TEST_F(BatchingTest, MemoryThatMayChangeIsReadInOrder) {
+  may_wait_ = false;
+  Use(kScaled);
+  EXPECT_EQ(BatchesOf({{1, 2}, {3, 4}, {5, 6}}), (std::vector<int>{1, 1, 1}));
 }
 
 TEST_F(BatchingTest, ABadRequestIsRefusedAndTheOthersAreNot) {

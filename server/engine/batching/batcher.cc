@@ -15,7 +15,7 @@ namespace {
 
 // Above these a run of one's own costs little more than its part of a larger one, and waiting for another's is dear. A
 // run of several is no longer than that, either, as far as runs so far tell.
-constexpr uint64_t kMaxInputBytes = 256 << 10;
+constexpr uint64_t kMaxBytes = 256 << 10;  // inputs and results
 constexpr uint64_t kMaxRunNs = 20'000'000;
 // Of one run, which a device's thread puts together.
 constexpr size_t kMaxMembers = 256;
@@ -24,6 +24,8 @@ constexpr uint64_t kMaxJoinedBytes = 4 << 20;
 constexpr size_t kMaxWaiting = 1024;
 // How soon those are answered that nobody waits for any more.
 constexpr absl::Duration kTick = absl::Milliseconds(5);
+// Runs that end at once are started by whoever came, who has other things to do, too.
+constexpr int kMostInARow = 16;
 
 uint64_t ExpectedNs(const StoredProgram& program, int64_t rows) {
   const std::optional<uint64_t> expected = program.row_times.Expected(rows);
@@ -41,7 +43,8 @@ void CountRun(StoredProgram& program, int64_t rows, const ExecuteTiming& timing)
 
 }  // namespace
 
-Batcher::Batcher(RunFn run, Metrics* metrics) : run_(std::move(run)), metrics_(metrics) {
+Batcher::Batcher(RunFn run, const BufferTable* buffers, Metrics* metrics, absl::Duration patience)
+    : run_(std::move(run)), buffers_(buffers), metrics_(metrics), patience_(patience) {
   watch_ = std::thread([this] { SweepUntilStopped(); });
   pthread_setname_np(watch_.native_handle(), "kiln-batcher");
 }
@@ -49,6 +52,8 @@ Batcher::Batcher(RunFn run, Metrics* metrics) : run_(std::move(run)), metrics_(m
 Batcher::~Batcher() {
   {
     absl::MutexLock lock(&mutex_);
+    // Who has given the last answer may be on its way out of Drive().
+    mutex_.Await(absl::Condition(+[](size_t* driven) { return *driven == 0; }, &driven_));
     KILN_CHECK(lines_.empty());
     stopping_ = true;
   }
@@ -57,84 +62,99 @@ Batcher::~Batcher() {
 }
 
 bool Batcher::Add(BatchMember& member) {
-  auto found = PartOf(member.program(), member.request(), member.control().account);
+  auto found = PartOf(member.program(), member.request(), *buffers_, member.control().account);
   if (!found.has_value()) return false;
   auto& [kind, part] = *found;
-  if (part.input_bytes > kMaxInputBytes || ExpectedNs(*kind.program, part.rows) > kMaxRunNs) return false;
+  if (part.bytes > kMaxBytes || ExpectedNs(*kind.program, part.rows) > kMaxRunNs) return false;
+  LinePtr line;
   {
     absl::MutexLock lock(&mutex_);
-    const auto [line, is_first] = lines_.try_emplace(kind);
-    if (line->second.waiting.size() >= kMaxWaiting) return false;
-    line->second.waiting.push_back({&member, std::move(part), SteadyNow()});
+    LinePtr& known = lines_[kind];
+    if (known == nullptr) known = std::make_shared<Line>(kind);
+    line = known;
+    if (line->waiting.size() >= kMaxWaiting) return false;
+    line->waiting.push_back({&member, std::move(part), SteadyNow()});
     ++waiting_;
-    if (!is_first) {
+    if (line->run != 0 || line->driven) {
       Wake();
       return true;
     }
+    line->driven = true;
+    ++driven_;
   }
-  Drive(kind);
+  Drive(line);
   return true;
 }
 
-void Batcher::Drive(const BatchKind& kind) {
-  for (;;) {
+void Batcher::Drive(const LinePtr& line) {
+  for (int started = 0;; ++started) {
     Gone gone;
-    std::vector<Waiting> members = Next(kind, gone);
-    const bool none = members.empty() && gone.empty();
+    std::vector<Waiting> members;
+    uint64_t number = 0;
+    {
+      absl::MutexLock lock(&mutex_);
+      if (line->run != 0) {  // its end goes on
+        line->driven = false;
+        --driven_;
+        return;
+      }
+      if (started == kMostInARow) {
+        handed_.push_back(line);
+        return Wake();
+      }
+      members = Next(*line, gone);
+      if (members.empty() && gone.empty()) {
+        lines_.erase(line->kind);
+        line->driven = false;
+        --driven_;
+        return;
+      }
+      if (!members.empty()) {
+        number = line->run = ++line->runs;
+        line->since = SteadyNow();
+      }
+    }
     for (auto& [member, status] : gone) member->Fail(std::move(status));
-    if (none) return;
-    if (members.empty()) continue;
-    Start(kind, std::move(members));
-    absl::MutexLock lock(&mutex_);
-    Line& line = lines_.find(kind)->second;
-    line.starting = false;
-    if (!line.ended) return;  // OnEnded() goes on
+    if (!members.empty()) Start(line, number, std::move(members));
   }
 }
 
-std::vector<Batcher::Waiting> Batcher::Next(const BatchKind& kind, Gone& gone) {
+std::vector<Batcher::Waiting> Batcher::Next(Line& line, Gone& gone) {
   std::vector<Waiting> members;
   int64_t rows = 0;
   uint64_t bytes = 0;
-  const int64_t most = kind.program->rows->most;
-  absl::MutexLock lock(&mutex_);
-  const auto found = lines_.find(kind);
-  Line& line = found->second;
+  const StoredProgram& program = *line.kind.program;
   while (!line.waiting.empty() && members.size() < kMaxMembers) {
     Waiting& next = line.waiting.front();
     if (absl::Status wanted = next.member->control().Check(); !wanted.ok()) {
       gone.emplace_back(next.member, std::move(wanted));
     } else {
-      const bool fits = !next.alone && next.part.rows <= most - rows &&
-                        bytes + next.part.input_bytes <= kMaxJoinedBytes &&
-                        ExpectedNs(*kind.program, rows + next.part.rows) <= kMaxRunNs;
+      const bool fits = !next.alone && next.part.rows <= program.rows->most - rows &&
+                        bytes + next.part.bytes <= kMaxJoinedBytes &&
+                        ExpectedNs(program, rows + next.part.rows) <= kMaxRunNs;
       if (!members.empty() && !fits) break;
       rows += next.part.rows;
-      bytes += next.part.input_bytes;
+      bytes += next.part.bytes;
       members.push_back(std::move(next));
     }
     line.waiting.pop_front();
     --waiting_;
     if (!members.empty() && members.back().alone) break;
   }
-  if (members.empty() && gone.empty()) {
-    lines_.erase(found);
-  } else if (!members.empty()) {
-    line.starting = true;
-    line.ended = false;
-  }
   return members;
 }
 
-void Batcher::Start(const BatchKind& kind, std::vector<Waiting> members) {
+void Batcher::Start(const LinePtr& line, uint64_t number, std::vector<Waiting> members) {
   if (members.size() == 1) {
     const int64_t rows = members[0].part.rows;
-    return members[0].member->Run([this, kind, rows](const ExecuteTiming* timing) {
-      if (timing != nullptr) CountRun(*kind.program, rows, *timing);
-      OnEnded(kind);
+    return members[0].member->Run([this, line, number, rows](const ExecuteTiming* timing) {
+      if (timing != nullptr) CountRun(*line->kind.program, rows, *timing);
+      OnEnded(line, number);
     });
   }
   auto joined = std::make_shared<Joined>();
+  joined->line = line;
+  joined->number = number;
   joined->members = std::move(members);
   joined->begin = SteadyNow();
   std::vector<const BatchPart*> parts;
@@ -145,91 +165,109 @@ void Batcher::Start(const BatchKind& kind, std::vector<Waiting> members) {
     parts.push_back(&waiting.part);
     control.deadline = std::max(control.deadline, waiting.member->control().deadline);
   }
-  Join(kind.program, parts, joined->run);
+  Join(line->kind, parts, joined->run);
   joined->run.request.parts = &joined->parts;
-  metrics_->batched_runs.Add(1);
-  metrics_->batched_requests.Add(static_cast<int64_t>(joined->members.size()));
   {
     absl::MutexLock lock(&mutex_);
     joined_.insert(joined.get());
     Wake();
   }
   run_(std::move(joined->run.request), control,
-       [this, kind, joined](absl::StatusOr<ExecuteResult> result) { Answer(kind, *joined, std::move(result)); });
+       [this, joined](absl::StatusOr<ExecuteResult> result) { Answer(*joined, std::move(result)); });
 }
 
-// The next run is started first: the device need not wait, and with the last answer, all of this may end.
-void Batcher::Answer(const BatchKind& kind, Joined& joined, absl::StatusOr<ExecuteResult> result) {
+void Batcher::Answer(Joined& joined, absl::StatusOr<ExecuteResult> result) {
   {
     absl::MutexLock lock(&mutex_);
     joined_.erase(&joined);
     if (!result.ok()) {
-      // One request's fault is not another's: each is run by itself.
-      Line& line = lines_.find(kind)->second;
+      // One request's fault is not another's: each is run by itself. A run that was given up may have outlived its line.
+      LinePtr& known = lines_[joined.line->kind];
+      if (known == nullptr) known = std::make_shared<Line>(joined.line->kind);
+      if (known != joined.line) {
+        joined.line = known;
+        joined.number = 0;
+      }
       waiting_ += joined.members.size();
       for (auto member = joined.members.rbegin(); member != joined.members.rend(); ++member) {
         member->alone = true;
-        line.waiting.push_front(std::move(*member));
+        known->waiting.push_front(std::move(*member));
       }
       Wake();
     }
   }
-  if (result.ok()) CountRun(*kind.program, joined.run.rows, result->timing);
-  OnEnded(kind);
-  if (result.ok()) Distribute(kind, joined, *result);
+  if (result.ok()) {
+    CountRun(*joined.line->kind.program, joined.run.rows, result->timing);
+    metrics_->batched_runs.Add(1);
+    metrics_->batched_requests.Add(joined.members.size());
+  }
+  // The next run is in the device's queue before these are answered; and with the last answer, this may end.
+  OnEnded(joined.line, joined.number);
+  if (result.ok()) Distribute(joined, *result);
 }
 
-void Batcher::Distribute(const BatchKind& kind, Joined& joined, ExecuteResult& result) {
-  const uint64_t held = result.charge.amount() / static_cast<uint64_t>(joined.run.rows);
+void Batcher::Distribute(Joined& joined, ExecuteResult& result) {
+  const StoredProgram& program = *joined.line->kind.program;
   result.charge.Release();
   int64_t first = 0;
   int batch = static_cast<int>(joined.members.size());
   for (const Waiting& waiting : joined.members) {
-    const int64_t rows = waiting.part.rows;
-    ExecuteResult part;
-    part.program = kind.program;
-    part.timing = result.timing;
-    part.batch = std::exchange(batch, 0);
-    part.results = Share(*kind.program->rows, result.results, joined.run.rows, first, rows);
-    first += rows;
-    if (CallParts* parts = waiting.part.request->parts; parts != nullptr) parts->SetRunOf(joined.parts);
-    auto charge = Hold(waiting.member->control().account, Quota::kHostBytes, held * static_cast<uint64_t>(rows));
+    const int64_t row = first;
+    first += waiting.part.rows;
+    // Once as the result, and once more as the message that holds it.
+    auto charge = Hold(waiting.member->control().account, Quota::kHostBytes, 2 * waiting.part.result_bytes);
     if (!charge.ok()) {
       waiting.member->Fail(std::move(charge).status());
       continue;
     }
+    ExecuteResult part;
+    part.program = joined.line->kind.program;
+    part.timing = result.timing;
+    part.batch = std::exchange(batch, 0);
+    part.results = Share(*program.rows, result.results, joined.run.rows, row, waiting.part.rows);
     part.charge = *std::move(charge);
+    if (CallParts* parts = waiting.part.request->parts; parts != nullptr) parts->SetRunOf(joined.parts);
     waiting.member->Answer(std::move(part), joined.begin - waiting.since);
   }
 }
 
-void Batcher::OnEnded(const BatchKind& kind) {
+void Batcher::OnEnded(const LinePtr& line, uint64_t number) {
   {
     absl::MutexLock lock(&mutex_);
-    Line& line = lines_.find(kind)->second;
-    line.ended = true;
-    if (line.starting) return;  // Drive() goes on
+    if (line->run == number) line->run = 0;
+    // Drive() goes on, or somebody waits for another run.
+    if (line->driven || line->run != 0) return;
+    const auto known = lines_.find(line->kind);
+    if (known == lines_.end() || known->second != line) return;  // it was given up, and is forgotten
+    line->driven = true;
+    ++driven_;
   }
-  Drive(kind);
+  Drive(line);
 }
 
 void Batcher::Wake() {
   if (std::exchange(asleep_, false)) bell_.Ring();
 }
 
-void Batcher::Sweep(Gone& gone) {
+void Batcher::Sweep(Gone& gone, std::vector<LinePtr>& lines) {
   const absl::Time now = SteadyNow();
+  lines.swap(handed_);
   for (auto& [kind, line] : lines_) {
-    for (auto waiting = line.waiting.begin(); waiting != line.waiting.end();) {
+    for (auto waiting = line->waiting.begin(); waiting != line->waiting.end();) {
       const Control& control = waiting->member->control();
       if (!IsUnwanted(control, now)) {
         ++waiting;
         continue;
       }
       gone.emplace_back(waiting->member, control.Check());
-      waiting = line.waiting.erase(waiting);
+      waiting = line->waiting.erase(waiting);
       --waiting_;
     }
+    if (line->waiting.empty() || line->run == 0 || line->driven || now - line->since < patience_) continue;
+    line->run = 0;
+    line->driven = true;
+    ++driven_;
+    lines.push_back(line);
   }
   for (Joined* joined : joined_) {
     const bool wanted = std::any_of(joined->members.begin(), joined->members.end(), [now](const Waiting& waiting) {
@@ -245,15 +283,17 @@ void Batcher::SweepUntilStopped() {
     {
       absl::MutexLock lock(&mutex_);
       if (stopping_) return;
-      idle = asleep_ = waiting_ == 0 && joined_.empty();
+      idle = asleep_ = waiting_ == 0 && joined_.empty() && handed_.empty();
     }
     bell_.Wait(idle ? absl::InfiniteDuration() : kTick);
     Gone gone;
+    std::vector<LinePtr> lines;
     {
       absl::MutexLock lock(&mutex_);
-      Sweep(gone);
+      Sweep(gone, lines);
     }
     for (auto& [member, status] : gone) member->Fail(std::move(status));
+    for (const LinePtr& line : lines) Drive(line);
   }
 }
 

@@ -1,7 +1,8 @@
 // Requests as runs: alone while nobody else asks for the same, else all that came meanwhile as one.
 //
 // A request that comes while none of its kind (join.h) runs is run at once. Those that come while one runs wait, and
-// when it has ended all of them are run as one. So nothing waits for a clock, and who is alone waits for nothing.
+// when it has ended all of them are run as one. So nothing waits for a clock, and who is alone waits for nothing. A run
+// that itself waits for its turn holds nobody up for long: after a while, those that wait are run beside it.
 //
 // All of a kind have one payer: nobody pays for another's rows, and a run that fails for one payer's sake, such as for
 // its quota, is no other's. A run of several that fails is done again for each of them alone.
@@ -29,14 +30,15 @@
 
 namespace kiln::server {
 
-// Safe from any thread. All that it has been given must have ended before it is destroyed.
+// Safe from any thread. All that it has been given must have been answered before it is destroyed.
 class Batcher {
  public:
   // How a request is run that names its program: as a member of none. Answers once, there or on a device's thread.
   using RunFn = std::function<void(ExecuteRequest, const Control&, ExecuteCallback)>;
 
-  // `metrics` outlives it.
-  Batcher(RunFn run, Metrics* metrics);
+  // `buffers`, which has the memory behind handles, and `metrics` outlive it. Nobody waits for a run for longer than
+  // `patience`: it may itself wait for its turn, which may be another's fault.
+  Batcher(RunFn run, const BufferTable* buffers, Metrics* metrics, absl::Duration patience = absl::Milliseconds(40));
   ~Batcher();
 
   // Takes a member, or says false if it is to be run alone, now. What members' requests and controls point to lives
@@ -51,14 +53,21 @@ class Batcher {
     absl::Time since;
     bool alone = false;  // it was in a run that failed, by its own fault or another's
   };
-  // Of a kind of which one runs.
+  // Of a kind.
   struct Line {
+    explicit Line(const BatchKind& all) : kind(all) {}
+    const BatchKind kind;
     std::deque<Waiting> waiting;
-    bool starting = false;  // Drive() is starting a run,
-    bool ended = false;     // which has ended
+    // The run that those wait for, since it was started; 0: none.
+    uint64_t run = 0, runs = 0;
+    absl::Time since;
+    bool driven = false;  // somebody is in Drive(), or will be
   };
+  using LinePtr = std::shared_ptr<Line>;
   // A run of several.
   struct Joined {
+    LinePtr line;
+    uint64_t number = 0;
     std::vector<Waiting> members;
     JoinedRun run;
     CallParts parts;
@@ -67,27 +76,32 @@ class Batcher {
   };
   using Gone = std::vector<std::pair<BatchMember*, absl::Status>>;
 
-  // Starts the next run of the kind, and then the next, as long as they end at once.
-  void Drive(const BatchKind& kind);
-  // None, and nobody gone: then the kind is forgotten.
-  std::vector<Waiting> Next(const BatchKind& kind, Gone& gone);
-  void Start(const BatchKind& kind, std::vector<Waiting> members);
-  // Its run has ended, well or not.
-  void Answer(const BatchKind& kind, Joined& joined, absl::StatusOr<ExecuteResult> result);
-  static void Distribute(const BatchKind& kind, Joined& joined, ExecuteResult& result);
-  void OnEnded(const BatchKind& kind);
+  // Starts the next run, and then the next, as long as they end at once and are not too many. The line is driven.
+  void Drive(const LinePtr& line);
+  // What runs next; none, and nobody gone: the line is forgotten.
+  std::vector<Waiting> Next(Line& line, Gone& gone) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Start(const LinePtr& line, uint64_t number, std::vector<Waiting> members);
+  // A run of several has ended, well or not.
+  void Answer(Joined& joined, absl::StatusOr<ExecuteResult> result);
+  static void Distribute(Joined& joined, ExecuteResult& result);
+  void OnEnded(const LinePtr& line, uint64_t number);
 
-  // Looks for those that nobody waits for any more, as long as some wait or are run together.
+  // As long as some wait or are run together: answers those that nobody waits for any more, stops runs that nobody
+  // waits for, and lets none wait for a run that does not come on.
   void SweepUntilStopped();
-  void Sweep(Gone& gone) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Sweep(Gone& gone, std::vector<LinePtr>& lines) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // There is something to sweep.
   void Wake() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const RunFn run_;
+  const BufferTable* const buffers_;
   Metrics* const metrics_;
+  const absl::Duration patience_;
   absl::Mutex mutex_;
-  std::map<BatchKind, Line> lines_ ABSL_GUARDED_BY(mutex_);
+  std::map<BatchKind, LinePtr> lines_ ABSL_GUARDED_BY(mutex_);
   size_t waiting_ ABSL_GUARDED_BY(mutex_) = 0;  // in all of them
+  size_t driven_ ABSL_GUARDED_BY(mutex_) = 0;   // lines
+  std::vector<LinePtr> handed_ ABSL_GUARDED_BY(mutex_);  // for the sweeping thread to drive
   std::set<Joined*> joined_ ABSL_GUARDED_BY(mutex_);
   bool asleep_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;

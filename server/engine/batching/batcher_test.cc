@@ -6,6 +6,7 @@
 #include <atomic>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -128,16 +129,17 @@ class BatcherTest : public ::testing::Test {
   }
 
   void Run(const ExecuteRequest& request, const Control& control, ExecuteCallback done) {
-    deadlines_.push_back(control.deadline);
-    cancelled_ = control.cancelled;
     ExecuteRequest copy;
     copy.arguments = request.arguments;
     if (at_once_) return Answer({std::move(copy), std::move(done)});
+    absl::MutexLock lock(&mutex_);
+    deadlines_.push_back(control.deadline);
+    cancelled_ = control.cancelled;
     asked_.push_back({std::move(copy), std::move(done)});
   }
 
   // Rows of one byte for each letter.
-  Member& Ask(const std::string& rows, const Control& control = {}, int64_t tokens = 1) {
+  Member& Ask(const std::string& rows, const Control& control = {}, int64_t tokens = 1, Batcher* batcher = nullptr) {
     Member& member = *members_.emplace_back(std::make_unique<Member>());
     member.test = this;
     member.found = &program_;
@@ -147,10 +149,15 @@ class BatcherTest : public ::testing::Test {
     // In any order.
     member.asked.arguments.push_back({kTokens, tokens});
     member.asked.arguments.push_back({kX, TensorView{v1::INT8, member.shape, member.bytes}});
-    member.asked.arguments.push_back({kWeights, weights_});
+    if (handle_ == 0) {
+      member.asked.arguments.push_back({kWeights, weights_});
+    } else {
+      member.asked.arguments.push_back({kWeights, BufferAddress{handle_, 0}});
+    }
+    member.asked.may_wait = may_wait_;
     member.asked.arguments.push_back({kRows, member.shape[0]});
     member.asked.results_inline = inline_;
-    member.taken = batcher_.Add(member);
+    member.taken = (batcher == nullptr ? batcher_ : *batcher).Add(member);
     return member;
   }
 
@@ -182,6 +189,7 @@ class BatcherTest : public ::testing::Test {
 
   // The run that was asked for first.
   Asked First() {
+    absl::MutexLock lock(&mutex_);
     Asked first = std::move(asked_.front());
     asked_.erase(asked_.begin());
     return first;
@@ -197,17 +205,23 @@ class BatcherTest : public ::testing::Test {
   const std::unique_ptr<runtime::null::Device> device_ = *runtime::null::CreateDevice({});
   const ProgramStore::Program program_ = std::make_shared<StoredProgram>();
   BufferTable::Record weights_;
+  BufferTable buffers_;
   Metrics metrics_;
+  absl::Mutex mutex_;  // of what runs on another thread change
   std::vector<Asked> asked_;
   std::vector<absl::Time> deadlines_;
   const std::atomic<bool>* cancelled_ = nullptr;  // of the last
   std::vector<std::unique_ptr<Member>> members_;
   double micros_ = 1;  // that a run takes
-  bool at_once_ = false, inline_ = true;
+  std::atomic<bool> at_once_{false};
+  bool inline_ = true;
+  // Weights by handle, and whether their client says that they stay.
+  uint64_t handle_ = 0;
+  bool may_wait_ = false;
   Batcher batcher_{[this](ExecuteRequest request, const Control& control, ExecuteCallback done) {
                      Run(request, control, std::move(done));
                    },
-                   &metrics_};
+                   &buffers_, &metrics_, absl::InfiniteDuration()};
 };
 
 TEST_F(BatcherTest, WhatComesWhileOneRunsIsRunAsOne) {
@@ -327,7 +341,10 @@ TEST_F(BatcherTest, RunsThatEndAtOnceAreNoRecursion) {
   at_once_ = true;
   for (int i = 0; i < 1000; ++i) Ask("bcde");  // four rows: each by itself
   End("a");
-  for (const auto& member : members_) ASSERT_TRUE(member->result.ok());
+  for (const auto& member : members_) {
+    member->told.WaitForNotification();
+    ASSERT_TRUE(member->result.ok());
+  }
 }
 
 TEST_F(BatcherTest, WhatIsLargeWaitsForNobody) {
@@ -373,6 +390,45 @@ TEST_F(BatcherTest, MemoryThatIsNotTheSameKeepsThemApart) {
   End("a");
 }
 
+TEST_F(BatcherTest, MemoryThatMayChangeIsReadAtOnce) {
+  auto record = std::make_shared<BufferRecord>();
+  record->poison = std::make_shared<Poison>();
+  const auto handle = buffers_.Add(record);
+  ASSERT_TRUE(handle.ok()) << handle.status();
+  handle_ = *handle;
+  EXPECT_FALSE(Ask("a").taken);
+  may_wait_ = true;
+  EXPECT_TRUE(Ask("a").taken);
+  Member &b = Ask("b"), &c = Ask("c");
+  ASSERT_TRUE(buffers_.Free({&*handle, 1}, nullptr).ok());
+  EXPECT_FALSE(Ask("d").taken);  // it is told so when it is run
+  weights_ = record;
+  First().done(MakeError(v1::OUT_OF_MEMORY, "no room"));
+  End("bc");  // of the memory that they named
+  EXPECT_EQ(b.text(), "bb z");
+  EXPECT_EQ(c.text(), "cc z");
+}
+
+TEST_F(BatcherTest, ARunThatDoesNotComeOnHoldsUpNobody) {
+  Batcher batcher(
+      [this](ExecuteRequest request, const Control& control, ExecuteCallback done) {
+        Run(request, control, std::move(done));
+      },
+      &buffers_, &metrics_, absl::ZeroDuration());
+  Member& a = Ask("a", {}, 1, &batcher);
+  Ask("b", {}, 1, &batcher);
+  const auto runs = [this] {
+    absl::MutexLock lock(&mutex_);
+    return asked_.size();
+  };
+  while (runs() < 2) std::this_thread::yield();
+  std::swap(asked_[0], asked_[1]);
+  End("b");
+  EXPECT_FALSE(a.told.HasBeenNotified());
+  End("a");
+  EXPECT_EQ(a.text(), "aa z");
+}
+
 TEST_F(BatcherTest, RunsOfSeveralAreCounted) {
   Ask("a");
   Ask("b");
@@ -398,7 +454,7 @@ TEST_F(BatcherTest, WhoPaysForAnAnswerThatIsTooMuchIsRefusedAlone) {
   result.results[0].shape = {4, 1};
   result.results[1].index = 1;
   result.charge = *Hold(&payer, Quota::kHostBytes, 80);
-  limits[static_cast<size_t>(Quota::kHostBytes)] = 120;  // 80 are held, and 40 more are no more
+  limits[static_cast<size_t>(Quota::kHostBytes)] = 10;  // each takes twice its three bytes
   payer.SetLimits(limits);
   run.done(std::move(result));
   EXPECT_TRUE(b.result.ok());

@@ -9,7 +9,8 @@
 namespace kiln::server {
 
 std::optional<std::pair<BatchKind, BatchPart>> PartOf(const ProgramStore::Program& program,
-                                                      const ExecuteRequest& request, const Account* payer) {
+                                                      const ExecuteRequest& request, const BufferTable& buffers,
+                                                      const Account* payer) {
   if (!program->rows.has_value() || program->program->single() == nullptr) return std::nullopt;
   if (!request.results_inline || request.results_named || request.settled_by_caller || request.started != nullptr ||
       request.submitted != nullptr)
@@ -28,15 +29,22 @@ std::optional<std::pair<BatchKind, BatchPart>> PartOf(const ProgramStore::Progra
     if (rows.parameters[i]) {
       const auto* tensor = std::get_if<TensorView>(&argument->value);
       if (tensor == nullptr || !CheckTensor(*program->program, i, bound.variables, *tensor).ok()) return std::nullopt;
-      part.input_bytes += tensor->data.size();
+      part.bytes += tensor->data.size();
     } else if (const auto* record = std::get_if<BufferTable::Record>(&argument->value)) {
-      kind.shared.push_back({record->get()});
-    } else if (const auto* address = std::get_if<BufferAddress>(&argument->value)) {
-      kind.shared.push_back({nullptr, address->handle, address->offset, request.caller.get()});
+      kind.shared.push_back(*record);
+    } else if (const auto* address = std::get_if<BufferAddress>(&argument->value);
+               address != nullptr && request.may_wait && address->offset == 0) {
+      // It is this memory, whatever becomes of the handle.
+      auto found = buffers.Find(address->handle, request.caller.get());
+      if (!found.ok()) return std::nullopt;
+      kind.shared.push_back(*std::move(found));
     } else {
-      return std::nullopt;  // each has its own
+      return std::nullopt;  // by value, each has its own
     }
   }
+  for (const runtime::ProgramValue& result : program->program->results())
+    part.result_bytes += result.shape.BytesAt(bound.variables);
+  part.bytes += part.result_bytes;
   kind.variables.assign(bound.variables.begin(), bound.variables.end());
   kind.variables.erase(kind.variables.begin() + static_cast<ptrdiff_t>(rows.variable));
   part.variables = std::move(bound.variables);
@@ -44,19 +52,22 @@ std::optional<std::pair<BatchKind, BatchPart>> PartOf(const ProgramStore::Progra
   return std::make_pair(std::move(kind), std::move(part));
 }
 
-void Join(const ProgramStore::Program& program, absl::Span<const BatchPart* const> parts, JoinedRun& joined) {
+void Join(const BatchKind& kind, absl::Span<const BatchPart* const> parts, JoinedRun& joined) {
+  const ProgramStore::Program& program = kind.program;
   const ProgramRows& rows = *program->rows;
   const BatchPart& first = *parts[0];
   for (const BatchPart* part : parts) joined.rows += part->rows;
   joined.request.program = program;
+  joined.request.of_several = true;
   joined.request.results_inline = true;
   joined.request.caller = first.request->caller;
   const auto& variables = program->program->variables();
   for (size_t i = 0; i < variables.size(); ++i)
     joined.request.arguments.push_back({variables[i].slot, i == rows.variable ? joined.rows : first.variables[i]});
+  auto shared = kind.shared.begin();
   for (size_t i = 0; i < first.arguments.size(); ++i) {
     if (!rows.parameters[i]) {
-      joined.request.arguments.push_back(*first.arguments[i]);
+      joined.request.arguments.push_back({first.arguments[i]->slot, *shared++});
       continue;
     }
     std::string& bytes = joined.bytes.emplace_back();

@@ -23,14 +23,8 @@ struct BatchKind {
   const Account* payer = nullptr;
   // Of all variables but the number of rows.
   std::vector<int64_t> variables;
-  // What has no rows, in the order of the signature's.
-  struct Memory {
-    const BufferRecord* record = nullptr;  // the server's own; else a handle's,
-    uint64_t handle = 0, offset = 0;
-    const Session* caller = nullptr;  // whose it is
-    auto operator<=>(const Memory&) const = default;
-  };
-  std::vector<Memory> shared;
+  // What has no rows, in the order of the signature's. It stays there as long as this.
+  std::vector<BufferTable::Record> shared;
 
   auto operator<=>(const BatchKind&) const = default;
 };
@@ -39,16 +33,19 @@ struct BatchKind {
 struct BatchPart {
   const ExecuteRequest* request = nullptr;
   int64_t rows = 0;
-  uint64_t input_bytes = 0;
+  uint64_t bytes = 0;  // of its inputs with rows, and of its results
+  uint64_t result_bytes = 0;
   // In the order of the signature's.
   absl::InlinedVector<int64_t, 4> variables;
   absl::InlinedVector<const Argument*, 8> arguments;
 };
 
-// Nothing if it is to be run alone: it has no rows, or gives or wants them elsewhere than in its message, or is at
-// fault, which running it will say. The part points into `request`.
+// Nothing if it is to be run alone: it has no rows, or gives or wants them elsewhere than in its message; it reads
+// memory that may change before its turn (ExecuteRequest::may_wait); or it is at fault, which running it will say.
+// The part points into `request`.
 std::optional<std::pair<BatchKind, BatchPart>> PartOf(const ProgramStore::Program& program,
-                                                      const ExecuteRequest& request, const Account* payer);
+                                                      const ExecuteRequest& request, const BufferTable& buffers,
+                                                      const Account* payer);
 
 // Must live until its run has been answered.
 struct JoinedRun {
@@ -58,8 +55,8 @@ struct JoinedRun {
   std::deque<std::string> bytes;
   std::deque<std::vector<int64_t>> shapes;
 };
-// Of one kind; at least one. Their requests live until then, too.
-void Join(const ProgramStore::Program& program, absl::Span<const BatchPart* const> parts, JoinedRun& joined);
+// At least one of the kind. Their requests live until then, too.
+void Join(const BatchKind& kind, absl::Span<const BatchPart* const> parts, JoinedRun& joined);
 
 // Of the results of a joined run of `all` rows, those of `rows` from row `first` on.
 absl::InlinedVector<ResultValue, 4> Share(const ProgramRows& program, absl::Span<const ResultValue> whole, int64_t all,

@@ -47,8 +47,10 @@ Execution::Execution(ExecuteRequest request, const Control& control, ExecuteCall
 
 void Execution::Fail(absl::Status status) {
   std::unique_ptr<Execution> self(this);
-  CountEnded(*metrics_, status,
-             began_.load(std::memory_order_relaxed) && place_ == Place::kQueue ? Place::kDevice : place_);
+  if (!request_.of_several) {
+    CountEnded(*metrics_, status,
+               began_.load(std::memory_order_relaxed) && place_ == Place::kQueue ? Place::kDevice : place_);
+  }
   if (ended_ != nullptr) ended_(nullptr);
   done_(std::move(status));
 }
@@ -67,6 +69,7 @@ void Execution::Answer(ExecuteResult result, absl::Duration waited) {
   result.timing.cache = result_.timing.cache;
   result.timing.compile = result_.timing.compile;
   result.timing.queue += absl::ToDoubleMicroseconds(waited);
+  CountTiming(*metrics_, result.timing);
   done_(std::move(result));
 }
 
@@ -107,8 +110,9 @@ void Execution::TakeTurn() {
     const runtime::Estimate& estimate = single->estimate();
     asked.estimate_ns = estimate.expected_ns();
     asked.spread_ns = estimate.spread_ns();
-    // How long a served model took another caller, with other sizes, is no reason to refuse this one.
-    asked.guessed = estimate.guessed() || (request_.program != nullptr && !bound_.variables.empty());
+    // How long runs of other callers took, with other sizes or several as one, is no reason to refuse this one.
+    const bool of_many = request_.program != nullptr || result_.program->rows.has_value();
+    asked.guessed = estimate.guessed() || (of_many && !bound_.variables.empty());
     asked.may_be_long = estimate.floor_ns() > asked.estimate_ns;
   } else {
     for (runtime::hal::Device* device : loaded().DistinctDevices()) asked.devices.push_back(device);
@@ -331,7 +335,7 @@ void Execution::Finish() {
   const absl::Time end = SteadyNow();
   result_.timing.d2h = absl::ToDoubleMicroseconds(end - download_begin_);
   Note(Part::kResults, download_begin_, end);
-  CountTiming(*metrics_, result_.timing);
+  if (!request_.of_several) CountTiming(*metrics_, result_.timing);
   std::unique_ptr<Execution> self(this);
   if (ended_ != nullptr) ended_(&result_.timing);
   done_(std::move(result_));

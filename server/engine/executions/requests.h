@@ -79,6 +79,10 @@ struct ExecuteRequest {
   absl::string_view device;  // empty: the first
   compiler::Options options;
   absl::InlinedVector<Argument, 8> arguments;
+  // It is of several requests: those are counted, and not it.
+  bool of_several = false;
+  // What it names by handle stays as it is until the answer: it may be run later than what comes after it.
+  bool may_wait = false;
   // By value instead of as new buffers.
   bool results_inline = false;
   // With named results: one for each of the signature's, which `caller` has reserved
