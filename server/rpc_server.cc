@@ -274,10 +274,9 @@ absl::Status RpcServer::StartHttp(const v1::ServerConfig& config) {
   options.max_body_bytes = LargestMessage(config);
   options.max_bytes = std::max(options.max_bytes, 2 * options.max_body_bytes);
   // Tenants show a token, which no page of a stranger's has; elsewhere the operator has let in who may ask.
-  const InferenceHttpOptions inference = {.local_names_only =
-                                              identity_ == nullptr && IsLoopback(config.http_listen())};
-  KILN_ASSIGN_OR_RETURN(
-      http_, HttpPort::Open(options, MakeInferenceHttp(InProcessChannel(), &requests_, inference), log_));
+  const InferenceHttpOptions inference = {.local_names_only = identity_ == nullptr && IsLoopback(config.http_listen())};
+  KILN_ASSIGN_OR_RETURN(http_,
+                        HttpPort::Open(options, MakeInferenceHttp(InProcessChannel(), &requests_, inference), log_));
   log_->info("event=http listen={} port={}", config.http_listen(), http_->port());
   return absl::OkStatus();
 }
