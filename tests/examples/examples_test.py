@@ -185,6 +185,19 @@ class DataParallel(unittest.TestCase):
             self.assertEqual(len({copy.tobytes() for copy in weight}), 1)
 
 
+    @unittest.skipIf(sys.version_info < (3, 11), "jax 0.9 wants Python 3.11")
+    def test_a_net_of_jax(self):
+        import jax_mlp
+
+        with contextlib.redirect_stdout(io.StringIO()) as printed:
+            with unittest.mock.patch.dict(os.environ, KILN_ADDR=self.server.address):
+                apart, right = jax_mlp.main()
+        # Of 110 steps: each rounds otherwise, and all go on from there.
+        self.assertLess(max(apart), 1e-4)
+        self.assertGreater(right, 0.9)
+        self.assertEqual(len(printed.getvalue().splitlines()), 2)
+
+
 class Rules(unittest.TestCase):
     def test_examples_are_short(self):
         for path in sorted((ROOT / "examples").glob("*.py")):
