@@ -192,22 +192,25 @@ bool IsHostAndPort(absl::string_view listen) {
          port <= 65535;
 }
 
-// Of /metrics and its like: they have no secrets of tenants', but names, and cost the server work.
-absl::Status CheckAdminListen(const v1::ServerConfig& config) {
-  const std::string& listen = config.admin_listen();
+// Of a port for HTTP, which does not encrypt: `why` is what it lacks, and what would be right.
+absl::Status CheckHttpPort(const v1::ServerConfig& config, absl::string_view path, const std::string& listen,
+                           absl::string_view why) {
   if (listen.empty()) return absl::OkStatus();
-  if (absl::StartsWith(listen, "unix:") || !IsHostAndPort(listen)) {
-    return BadSetting("admin_listen", absl::StrCat("\"", listen, "\" is not host:port"));
-  }
-  if (absl::StartsWith(listen, "[")) {
-    return BadSetting("admin_listen",
-                      absl::StrCat(listen, " is of IPv6, which this port does not speak; give 127.0.0.1"));
-  }
+  if (absl::StartsWith(listen, "unix:") || !IsHostAndPort(listen))
+    return BadSetting(path, absl::StrCat("\"", listen, "\" is not host:port"));
   if (IsLoopback(listen) || config.insecure()) return absl::OkStatus();
-  return BadSetting("admin_listen", absl::StrCat(listen,
-                                                 " can be reached from other machines, and asks nobody who they are; "
-                                                 "listen on 127.0.0.1, with a proxy that asks before it, or set "
-                                                 "--insecure where a network policy lets only the monitoring in"));
+  return BadSetting(path, absl::StrCat(listen, " can be reached from other machines, and ", why));
+}
+
+absl::Status CheckHttpPorts(const v1::ServerConfig& config) {
+  if (absl::StartsWith(config.admin_listen(), "["))
+    return BadSetting("admin_listen", "is of IPv6, which this port does not speak; give 127.0.0.1");
+  KILN_RETURN_IF_ERROR(CheckHttpPort(config, "http_listen", config.http_listen(),
+                                     "does not encrypt tokens and tensors; listen on 127.0.0.1, with a proxy before "
+                                     "it that encrypts, or set --insecure where something else does"));
+  return CheckHttpPort(config, "admin_listen", config.admin_listen(),
+                       "asks nobody who they are; listen on 127.0.0.1, with a proxy that asks before it, or set "
+                       "--insecure where a network policy lets only the monitoring in");
 }
 
 // Identity and encryption: what is there, and whether it is enough for the address.
@@ -250,7 +253,7 @@ absl::Status CheckConfig(const v1::ServerConfig& config) {
     return BadSetting("listen", absl::StrCat("\"", listen, "\" is not host:port"));
   }
   KILN_RETURN_IF_ERROR(CheckWhoMayUse(config));
-  KILN_RETURN_IF_ERROR(CheckAdminListen(config));
+  KILN_RETURN_IF_ERROR(CheckHttpPorts(config));
   static const auto* levels = new std::set<std::string>{"trace", "debug", "info", "warn", "error"};
   if (levels->count(config.log_level()) == 0) {
     return BadSetting("log_level",

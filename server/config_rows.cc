@@ -14,6 +14,10 @@ const std::vector<ConfigRow>& ConfigRows() {
        "Nobody is asked who they are, so another address than loopback needs --insecure"},
       {"admin_names", "",
        "names under which that port is asked, beside localhost and addresses, with commas between: gpu1,gpu1.example"},
+      {"http_listen", "",
+       "host:port of the open inference protocol over HTTP, as JSON and binary, for curl and Triton's clients "
+       "(docs/serving.md); port 0 takes a free one; empty: none. Tokens travel in the clear, so another address than "
+       "loopback needs --insecure, where something before it encrypts"},
       {"trace_buffer_bytes", "4194304",
        "host memory that keeps traces of calls and runs that ended lately, for `kiln trace`; at most 256 MiB; 0: none"},
       {"otlp_endpoint", "",

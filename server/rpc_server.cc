@@ -23,6 +23,8 @@
 #include "server/device_health.h"
 #include "server/engine/engine.h"
 #include "server/files/loader.h"
+#include "server/http/http_port.h"
+#include "server/http/inference_http.h"
 #include "server/identity/identity.h"
 #include "server/logs/logs.h"
 #include "server/models/folder.h"
@@ -241,6 +243,7 @@ absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(const v1::ServerConf
                         absl::StrSplit(config.admin_names(), ',', absl::SkipWhitespace())));
     self->log_->info("event=admin listen={} port={}", config.admin_listen(), self->admin_->port());
   }
+  KILN_RETURN_IF_ERROR(self->StartHttp(config));
   return self;
 }
 
@@ -260,6 +263,21 @@ absl::Status RpcServer::StartExport(const v1::ServerConfig& config) {
   engine_->traces().SetSink(backlog, settings.sample_ratio);
   otlp_ = std::make_unique<OtlpExporter>(settings, backlog, std::move(names), &engine_->metrics(), log_);
   log_->info("event=otlp sample_ratio={}", settings.sample_ratio);
+  return absl::OkStatus();
+}
+
+absl::Status RpcServer::StartHttp(const v1::ServerConfig& config) {
+  if (config.http_listen().empty()) return absl::OkStatus();
+  HttpPortOptions options;
+  options.listen = config.http_listen();
+  options.connections = LimitsOf(config);
+  options.max_body_bytes = LargestMessage(config);
+  options.max_bytes = std::max(options.max_bytes, 2 * options.max_body_bytes);
+  // Tenants show a token, which no page of a stranger's has; elsewhere the operator has let in who may ask.
+  const InferenceHttpOptions inference = {.local_names_only = identity_ == nullptr && IsLoopback(config.http_listen())};
+  KILN_ASSIGN_OR_RETURN(http_,
+                        HttpPort::Open(options, MakeInferenceHttp(InProcessChannel(), &requests_, inference), log_));
+  log_->info("event=http listen={} port={}", config.http_listen(), http_->port());
   return absl::OkStatus();
 }
 
@@ -287,6 +305,7 @@ absl::Status RpcServer::Reload() {
 
 int RpcServer::port() const { return port_number_; }
 int RpcServer::admin_port() const { return admin_ == nullptr ? 0 : admin_->port(); }
+int RpcServer::http_port() const { return http_ == nullptr ? 0 : http_->port(); }
 
 std::shared_ptr<grpc::Channel> RpcServer::InProcessChannel() {
   grpc::ChannelArguments arguments;
@@ -313,6 +332,7 @@ bool RpcServer::Drain(absl::Duration timeout) {
   // nothing more is sent from here on, and what was sent arrives first.
   port_->Stop();
   port_->HangUp(kFarewell);
+  if (http_ != nullptr) http_->Close(kFarewell);
   // gRPC would wait for clients to hang up, too; an idle one may never notice that it should.
   server_->Shutdown(absl::ToChronoTime(absl::Now() + absl::Milliseconds(finished ? 100 : 0)));
   server_->Wait();

@@ -25,6 +25,7 @@ class DataFolder;
 class DeviceHealth;
 class DeviceWatch;
 class Engine;
+class HttpPort;
 class Identity;
 class Loader;
 class ModelRepository;
@@ -56,6 +57,8 @@ class RpcServer {
   int port() const;
   // That of the pages for operators; 0 if there are none.
   int admin_port() const;
+  // That of the open inference protocol over HTTP; 0 if there is none.
+  int http_port() const;
   Engine& engine() { return *engine_; }
   // The threads that read large requests.
   RequestPool& requests() { return requests_; }
@@ -80,6 +83,8 @@ class RpcServer {
 
   // Has what is sampled exported, if the settings name a collector.
   absl::Status StartExport(const v1::ServerConfig& config);
+  // Opens the port for HTTP, if the settings name one.
+  absl::Status StartHttp(const v1::ServerConfig& config);
   // Has what comes by `builder`'s port captured.
   absl::Status StartCapture(const v1::ServerConfig& config, grpc::ServerBuilder& builder);
 
@@ -105,6 +110,7 @@ class RpcServer {
   std::unique_ptr<Port> port_;
   int port_number_ = 0;
   std::unique_ptr<AdminPort> admin_;  // null where it is off; answers until the end
+  std::unique_ptr<HttpPort> http_;    // the same
   bool drained_ = false;
 };
 
