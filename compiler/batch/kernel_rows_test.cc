@@ -49,8 +49,7 @@ class KernelRowsTest : public testing::Test {
 
 TEST_F(KernelRowsTest, DependentsAreFoundThroughSharedNodes) {
   UOp* leaf = ReadText(graph_, "0 STACK []\n1 PARAM [0] slot=9 dtype=int64 space=ALU name=\"n\" min=1 max=64");
-  UOp* other = graph_.Make(Op::RANGE, {ConstInt(graph_, DType::kInt64, 4)},
-                          RangeArg{graph_.NextId(), AxisType::kLoop});
+  UOp* other = graph_.Make(Op::RANGE, {ConstInt(graph_, DType::kInt64, 4)}, RangeArg{graph_.NextId(), AxisType::kLoop});
   UOp* doubled = leaf;
   UOp* apart = other;
   for (int i = 0; i < 1000; ++i) {

@@ -16,7 +16,8 @@ namespace {
 bool IsRowWise(absl::Span<const Batching> batching, uint32_t slot) {
   return std::any_of(batching.begin(), batching.end(), [slot](const Batching& each) {
     return each.slot == slot && each.row_wise() &&
-           std::any_of(each.results.begin(), each.results.end(), [](const Batching::Part& part) { return part.varying; });
+           std::any_of(each.results.begin(), each.results.end(),
+                       [](const Batching::Part& part) { return part.varying; });
   });
 }
 

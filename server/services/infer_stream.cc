@@ -22,8 +22,8 @@ constexpr char kAsksForTheLast[] = "triton_enable_empty_final_response", kIsTheL
 // and a client that sends much or reads nothing makes the server keep one request and one answer. Whoever wants its
 // requests to run together asks by several calls.
 //
-// One step follows the other; the lock is for the end, which may come while a read is under way. A request that fails is
-// answered with its error, and the call goes on.
+// One step follows the other; the lock is for the end, which may come while a read is under way. A request that fails
+// is answered with its error, and the call goes on.
 class InferStream final : public StreamReactor, public Gate::Watcher {
  public:
   explicit InferStream(Admitted admitted) : admitted_(std::make_unique<const Admitted>(std::move(admitted))) {

@@ -52,22 +52,22 @@ void Infer(const ModelCaller& caller, absl::Time begin, const inference::ModelIn
   asked.parts = &parts;
   const absl::Time decoded = SteadyNow();
   parts.Set(Part::kDecode, begin, decoded);
-  caller.env.engine.Execute(
-      std::move(asked), caller.control,
-      [own, account, begin, decoded, &message, &answer](absl::StatusOr<ExecuteResult> result) {
-        Inferred inferred{decoded, SteadyNow(), {}};
-        const ServedModel& served = *own->model;
-        if (!result.ok()) {
-          served.counters.Failed(account, begin, inferred.executed - begin);
-          return own->done(result.status());
-        }
-        FillInferResponse(served, message, own->run, *result, answer);
-        inferred.charge = std::move(result->charge);
-        const ExecuteTiming& timing = result->timing;
-        served.counters.Succeeded(account, result->batch > 0, begin, SteadyNow() - begin, Micros(timing.queue),
-                                  decoded - begin + Micros(timing.h2d), Micros(timing.device));
-        own->done(std::move(inferred));
-      });
+  caller.env.engine.Execute(std::move(asked), caller.control,
+                            [own, account, begin, decoded, &message, &answer](absl::StatusOr<ExecuteResult> result) {
+                              Inferred inferred{decoded, SteadyNow(), {}};
+                              const ServedModel& served = *own->model;
+                              if (!result.ok()) {
+                                served.counters.Failed(account, begin, inferred.executed - begin);
+                                return own->done(result.status());
+                              }
+                              FillInferResponse(served, message, own->run, *result, answer);
+                              inferred.charge = std::move(result->charge);
+                              const ExecuteTiming& timing = result->timing;
+                              served.counters.Succeeded(account, result->batch > 0, begin, SteadyNow() - begin,
+                                                        Micros(timing.queue), decoded - begin + Micros(timing.h2d),
+                                                        Micros(timing.device));
+                              own->done(std::move(inferred));
+                            });
 }
 
 }  // namespace kiln::server

@@ -68,7 +68,7 @@ def analyze(address, name, width, callers, seconds):
 
 @contextlib.contextmanager
 def peer(path):
-    run = subprocess.Popen([sys.executable, str(HERE / "serving_peer.py"), path], stdin=subprocess.PIPE,
+    run = subprocess.Popen([sys.executable, str(HERE / "load" / "serving_peer.py"), path], stdin=subprocess.PIPE,
                            stdout=subprocess.PIPE, text=True)  # fmt: skip
     try:
         yield "127.0.0.1:%d" % int(run.stdout.readline())

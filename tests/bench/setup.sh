@@ -7,7 +7,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 sudo=()
 ((EUID == 0)) || read -ra sudo <<<"${KILN_SUDO-sudo}"
 "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
-  libdnnl2 libgomp1 libopenblas0-pthread libxsmm-dev
+  libb64-0d libdnnl2 libgomp1 libopenblas0-pthread libxsmm-dev
 
 venv=$1
 [[ -x $venv/bin/python ]] || .venv/bin/python -m venv $venv
@@ -21,4 +21,6 @@ openblas=$("$venv/bin/python" -c 'import scipy_openblas32; print(scipy_openblas3
 ln -sf "$openblas/libscipy_openblas.so" $venv/lib/peers/
 g++ -shared -o $venv/lib/peers/libxsmm.so -Wl,--whole-archive /usr/lib/libxsmm.a -Wl,--no-whole-archive \
   /usr/lib/libxsmmnoblas.a -ldl -lpthread -lm
+cuda=$("$venv/bin/python" -c 'import nvidia.cuda_runtime as it; print(it.__path__[0])')
+ln -sf "$cuda/lib/libcudart.so.12" $venv/lib/peers/
 echo "dev: the benches' peers are there"

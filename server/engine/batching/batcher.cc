@@ -181,7 +181,8 @@ void Batcher::Answer(Joined& joined, absl::StatusOr<ExecuteResult> result) {
     absl::MutexLock lock(&mutex_);
     joined_.erase(&joined);
     if (!result.ok()) {
-      // One request's fault is not another's: each is run by itself. A run that was given up may have outlived its line.
+      // One request's fault is not another's: each is run by itself. A run that was given up may have outlived its
+      // line.
       LinePtr& known = lines_[joined.line->kind];
       if (known == nullptr) known = std::make_shared<Line>(joined.line->kind);
       if (known != joined.line) {

@@ -99,8 +99,8 @@ class Batcher {
   const absl::Duration patience_;
   absl::Mutex mutex_;
   std::map<BatchKind, LinePtr> lines_ ABSL_GUARDED_BY(mutex_);
-  size_t waiting_ ABSL_GUARDED_BY(mutex_) = 0;  // in all of them
-  size_t driven_ ABSL_GUARDED_BY(mutex_) = 0;   // lines
+  size_t waiting_ ABSL_GUARDED_BY(mutex_) = 0;           // in all of them
+  size_t driven_ ABSL_GUARDED_BY(mutex_) = 0;            // lines
   std::vector<LinePtr> handed_ ABSL_GUARDED_BY(mutex_);  // for the sweeping thread to drive
   std::set<Joined*> joined_ ABSL_GUARDED_BY(mutex_);
   bool asleep_ ABSL_GUARDED_BY(mutex_) = false;

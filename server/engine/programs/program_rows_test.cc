@@ -26,8 +26,8 @@ TEST(ProgramRowsTest, WhatDependsOnTheVariableHasRows) {
   EXPECT_FALSE(RowsOf(signature).has_value());
   rows->set_row_wise(true);
   SetRows(signature.add_parameters(), 1);
-  SetRows(signature.add_parameters(), 0);     // another variable's
-  SetRows(signature.add_parameters(), 0, 1);  // and on another axis,
+  SetRows(signature.add_parameters(), 0);       // another variable's
+  SetRows(signature.add_parameters(), 0, 1);    // and on another axis,
   SetRows(signature.mutable_parameters(2), 1);  // beside rows
   signature.add_parameters();
   signature.add_results();

@@ -44,7 +44,7 @@ class RowTimes {
   mutable absl::Mutex mutex_;
   // Weighted sums over runs: of 1, rows, times, rows squared, rows by times.
   double n_ ABSL_GUARDED_BY(mutex_) = 0, r_ ABSL_GUARDED_BY(mutex_) = 0, t_ ABSL_GUARDED_BY(mutex_) = 0,
-             rr_ ABSL_GUARDED_BY(mutex_) = 0, rt_ ABSL_GUARDED_BY(mutex_) = 0;
+            rr_ ABSL_GUARDED_BY(mutex_) = 0, rt_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace kiln::server

@@ -1,12 +1,8 @@
-// A folder of models while it changes, poll by poll: what is loaded, what stays, what is in memory; and who pays.
+// A folder of models while it changes, poll by poll: what is loaded, what stays, what is in memory.
 #include <gtest/gtest.h>
 #include <spdlog/sinks/null_sink.h>
 #include <spdlog/spdlog.h>
-#include <sys/stat.h>
 
-#include <cstdio>
-#include <cstdlib>
-#include <fstream>
 #include <memory>
 #include <string>
 #include <vector>
@@ -14,82 +10,17 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/synchronization/notification.h"
-#include "inference/grpc_service.grpc.pb.h"
-#include "onnx/onnx.pb.h"
+#include "inference/grpc_service.pb.h"
 #include "server/engine/engine.h"
 #include "server/models/infer.h"
 #include "server/models/repository.h"
 #include "tests/e2e/server_fixture.h"
-#include "tests/e2e/tenants/quota_fixture.h"
+#include "tests/e2e/serving/models_folder.h"
 
 namespace kiln::e2e {
 namespace {
 
 using server::ModelRepository;
-
-constexpr int kElements = 4096;
-constexpr uint64_t kBytes = kElements * sizeof(float);
-
-void AddTensor(::onnx::ValueInfoProto* tensor, const char* name) {
-  tensor->set_name(name);
-  auto* type = tensor->mutable_type()->mutable_tensor_type();
-  type->set_elem_type(::onnx::TensorProto::FLOAT);
-  type->mutable_shape()->add_dim()->set_dim_param("n");
-  type->mutable_shape()->add_dim()->set_dim_value(kElements);
-}
-
-// y = x + k for float32 [n, kElements], k all `addend`.
-std::string Adds(float addend) {
-  ::onnx::ModelProto model;
-  model.add_opset_import()->set_version(17);
-  ::onnx::GraphProto& graph = *model.mutable_graph();
-  AddTensor(graph.add_input(), "x");
-  AddTensor(graph.add_output(), "y");
-  auto* constant = graph.add_initializer();
-  constant->set_name("k");
-  constant->set_data_type(::onnx::TensorProto::FLOAT);
-  constant->add_dims(kElements);
-  constant->set_raw_data(BytesOf(std::vector<float>(kElements, addend)));
-  auto* node = graph.add_node();
-  node->set_op_type("Add");
-  node->add_input("x");
-  node->add_input("k");
-  node->add_output("y");
-  return model.SerializeAsString();
-}
-
-// The same, whose second output is its constant itself.
-std::string AddsAndTells(float addend) {
-  ::onnx::ModelProto model;
-  EXPECT_TRUE(model.ParseFromString(Adds(addend)));
-  auto* output = model.mutable_graph()->add_output();
-  AddTensor(output, "k");
-  output->mutable_type()->mutable_tensor_type()->mutable_shape()->mutable_dim()->DeleteSubrange(0, 1);
-  return model.SerializeAsString();
-}
-
-class FolderOfModels {
- public:
-  FolderOfModels() {
-    path_ = testing::TempDir() + "/models-XXXXXX";
-    EXPECT_NE(mkdtemp(path_.data()), nullptr);
-  }
-  const std::string& path() const { return path_; }
-
-  void Put(const std::string& name, int version, const std::string& bytes) {
-    mkdir(absl::StrCat(path_, "/", name).c_str(), 0700);
-    const std::string folder = absl::StrCat(path_, "/", name, "/", version);
-    mkdir(folder.c_str(), 0700);
-    std::ofstream(folder + "/draft", std::ios::binary) << bytes;
-    ASSERT_EQ(std::rename((folder + "/draft").c_str(), (folder + "/model.onnx").c_str()), 0);
-  }
-  void Remove(const std::string& name, int version) {
-    ASSERT_EQ(std::remove(absl::StrCat(path_, "/", name, "/", version, "/model.onnx").c_str()), 0);
-  }
-
- private:
-  std::string path_;
-};
 
 class ModelsTest : public ServerTest {
  protected:
@@ -309,11 +240,10 @@ TEST_F(ModelsTest, RequestsThatComeTogetherAreOneRun) {
     input->add_shape(kElements);
     asked.message.add_raw_input_contents(BytesOf(std::vector<float>(kElements, x)));
     ASSERT_TRUE(ToRun(*model, asked.message, asked.run).ok());
-    server_->engine().Execute(std::move(asked.run.request), {},
-                              [&asked](absl::StatusOr<server::ExecuteResult> result) {
-                                asked.result = std::move(result);
-                                asked.done.Notify();
-                              });
+    server_->engine().Execute(std::move(asked.run.request), {}, [&asked](absl::StatusOr<server::ExecuteResult> result) {
+      asked.result = std::move(result);
+      asked.done.Notify();
+    });
   };
   // Slow at first, as the compiler sees it; it is known once it has run.
   for (int i = 0; i < 3; ++i) {
@@ -347,102 +277,6 @@ TEST_F(ModelsTest, SizesAreRead) {
   EXPECT_FALSE(server::ParseModelSizes("")->others.has_value());
   for (const char* bad : {"batch", "=1", "n=0", "n=4:2", "n=1:2:3", "n=x", "n="})
     EXPECT_EQ(server::ParseModelSizes(bad).status().code(), absl::StatusCode::kInvalidArgument) << bad;
-}
-
-// -- A whole server with tenants
-
-class ServedTest : public QuotaTest {
- protected:
-  // `more` is of the tenant "b".
-  void StartServing(const std::string& quota, const std::string& more = "") {
-    std::string b = TenantWith("b", "");
-    b.insert(b.rfind('}'), more);
-    WriteFile(TenantWith("a", quota) + b);
-    v1::ServerConfig config = server::DefaultConfig();
-    config.set_tenants(path_);
-    config.set_models(folder_.path());
-    Start(config);
-    a_ = std::make_unique<Stubs>(address(), "secret of a");
-    ASSERT_TRUE(Eventually([&] { return Health(*a_) == grpc::health::v1::HealthCheckResponse::SERVING; }));
-  }
-
-  absl::StatusOr<inference::ModelInferResponse> Infer(Stubs& stubs, const std::string& name, float x) {
-    inference::ModelInferRequest request;
-    request.set_model_name(name);
-    auto* input = request.add_inputs();
-    input->set_name("x");
-    input->set_datatype("FP32");
-    input->add_shape(1);
-    input->add_shape(kElements);
-    request.add_raw_input_contents(BytesOf(std::vector<float>(kElements, x)));
-    inference::ModelInferResponse answer;
-    const auto stub = inference::GRPCInferenceService::NewStub(stubs.channel);
-    KILN_RETURN_IF_ERROR(Call(*stub, &inference::GRPCInferenceService::Stub::ModelInfer, request, answer));
-    return answer;
-  }
-
-  FolderOfModels folder_;
-};
-
-TEST_F(ServedTest, RunsArePaidByWhoAsksAndWeightsByTheModels) {
-  folder_.Put("m", 1, AddsAndTells(2));
-  StartServing("");
-  Account& models = *server_->engine().accounts().Of(ModelRepository::kOwner);
-  EXPECT_EQ(models.used(Quota::kDeviceBytes), kBytes);
-  EXPECT_EQ(account().used(Quota::kProgramBytes), 0u);
-  EXPECT_GT(models.used(Quota::kProgramBytes), 0u);
-  const auto answer = Infer(*a_, "m", 40);
-  ASSERT_TRUE(answer.ok()) << answer.status();
-  EXPECT_EQ(FloatsOf(answer->raw_output_contents(0)), std::vector<float>(kElements, 42));
-  EXPECT_EQ(FloatsOf(answer->raw_output_contents(1)), std::vector<float>(kElements, 2));
-  EXPECT_GT(account().device_ns(), 0u);
-  EXPECT_EQ(models.device_ns(), 0u);
-  EXPECT_TRUE(AllReturns());
-}
-
-TEST_F(ServedTest, AModelThatIsNotATenantsDoesNotExistForIt) {
-  for (const char* name : {"m", "open-1", "open-2"}) folder_.Put(name, 1, Adds(2));
-  StartServing("", "model: \"open-*\" model: \"other\"");
-  Stubs b(address(), "secret of b");
-  EXPECT_TRUE(Infer(*a_, "m", 1).ok());
-  EXPECT_TRUE(Infer(b, "open-2", 1).ok());
-  const absl::Status refused = Infer(b, "m", 1).status();
-  EXPECT_EQ(refused.code(), absl::StatusCode::kNotFound);
-  // As if there were none of that name.
-  const absl::Status none = Infer(b, "n", 1).status();
-  EXPECT_EQ(none.code(), refused.code());
-  EXPECT_EQ(refused.message(), "there is no model \"m\" that is ready");
-  EXPECT_EQ(none.message(), "there is no model \"n\" that is ready");
-
-  const auto stub = inference::GRPCInferenceService::NewStub(b.channel);
-  using Stub = inference::GRPCInferenceService::Stub;
-  inference::ModelReadyRequest is_ready;
-  is_ready.set_name("m");
-  inference::ModelReadyResponse ready;
-  ASSERT_TRUE(Call(*stub, &Stub::ModelReady, is_ready, ready).ok());
-  EXPECT_FALSE(ready.ready());
-  inference::ModelStatisticsResponse statistics;
-  ASSERT_TRUE(Call(*stub, &Stub::ModelStatistics, inference::ModelStatisticsRequest(), statistics).ok());
-  std::vector<std::string> names;
-  for (const auto& row : statistics.model_stats()) names.push_back(row.name());
-  EXPECT_EQ(names, (std::vector<std::string>{"open-1", "open-2"}));
-  inference::ModelStatisticsRequest of_m;
-  of_m.set_name("m");
-  EXPECT_EQ(Call(*stub, &Stub::ModelStatistics, of_m, statistics).code(), absl::StatusCode::kNotFound);
-  inference::ModelMetadataRequest about;
-  about.set_name("m");
-  inference::ModelMetadataResponse metadata;
-  EXPECT_EQ(Call(*stub, &Stub::ModelMetadata, about, metadata).code(), absl::StatusCode::kNotFound);
-}
-
-TEST_F(ServedTest, WhoMayNotTakeMoreMemoryIsRefused) {
-  folder_.Put("m", 1, Adds(2));
-  StartServing("device_bytes: 1000");
-  EXPECT_EQ(DetailOf(Infer(*a_, "m", 1).status())->code(), v1::QUOTA_EXCEEDED);
-  Stubs b(address(), "secret of b");
-  EXPECT_TRUE(Infer(b, "m", 1).ok());
-  Stubs stranger(address());
-  EXPECT_EQ(Infer(stranger, "m", 1).status().code(), absl::StatusCode::kUnauthenticated);
 }
 
 }  // namespace
