@@ -111,7 +111,7 @@ std::unique_ptr<Batcher> Engine::MakeBatcher() {
     ProgramStore::Program program = request.program;
     Execution* execution = NewExecution(std::move(request), control, std::move(done));
     execution->Found(std::move(program), /*from_cache=*/true);
-    execution->Run();
+    execution->Run(absl::ZeroDuration(), nullptr);
   };
   return std::make_unique<Batcher>(run, &table_, metrics_.get());
 }
@@ -335,7 +335,7 @@ void Engine::Execute(ExecuteRequest request, const Control& control, ExecuteCall
 
 void Engine::Begin(Execution* execution, ProgramStore::Program program, bool from_cache) {
   execution->Found(std::move(program), from_cache);
-  if (batcher_ == nullptr || !batcher_->Add(*execution)) execution->Run();
+  if (batcher_ == nullptr || !batcher_->Add(*execution)) execution->Run(absl::ZeroDuration(), nullptr);
 }
 
 }  // namespace kiln::server

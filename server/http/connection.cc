@@ -74,6 +74,31 @@ asio::ip::tcp ProtocolOf(int connection) {
   return domain == AF_INET6 ? asio::ip::tcp::v6() : asio::ip::tcp::v4();
 }
 
+// A body as it comes. Beast's own makes room for all that a client announces.
+struct Body {
+  using value_type = std::string;
+  static uint64_t size(const std::string& body) { return body.size(); }
+
+  class reader {
+   public:
+    template <bool is_request, typename Fields>
+    reader(http::header<is_request, Fields>&, std::string& body) : body_(body) {}
+    void init(const boost::optional<uint64_t>&, Error& error) { error = {}; }
+    template <typename Buffers>
+    size_t put(const Buffers& buffers, Error& error) {
+      error = {};
+      const size_t before = body_.size();
+      for (const auto& buffer : beast::buffers_range_ref(buffers))
+        body_.append(static_cast<const char*>(buffer.data()), buffer.size());
+      return body_.size() - before;
+    }
+    void finish(Error& error) { error = {}; }
+
+   private:
+    std::string& body_;
+  };
+};
+
 class Connection final : public HttpConnection, public std::enable_shared_from_this<Connection> {
  public:
   // `socket` is of a strand. `all` outlives it.
@@ -85,7 +110,7 @@ class Connection final : public HttpConnection, public std::enable_shared_from_t
   void End(bool at_once) override;
 
  private:
-  using Parser = http::request_parser<http::string_body>;
+  using Parser = http::request_parser<Body>;
   using Response = http::response<http::string_body>;
 
   // In this order, on the strand.
@@ -177,7 +202,7 @@ void Connection::OnHead(const Error& error) {
   std::optional<HttpAnswer> refusal = RefusalByHead();
   if (!refusal.has_value()) refusal = all_->service->Refuse(request_);
   // What follows a body that is not read would be taken for a request.
-  if (refusal.has_value()) return Send(*std::move(refusal), /*keep=*/parser_->is_done());
+  if (refusal.has_value()) return Send(*std::move(refusal), /*keep=*/parser_->is_done() && parser_->keep_alive());
   if (parser_->is_done()) return HaveAnswered();
   const uint64_t length = parser_->content_length().value_or(0);
   stream_.expires_after(std::chrono::seconds(SecondsFor(length)));
@@ -224,6 +249,7 @@ void Connection::HaveAnswered() {
   request_.body = std::move(parser_->get().body());
   {
     absl::MutexLock lock(&all_->mutex);
+    if (all_->closed) return Drop();
     ++all_->calls;
   }
   cancel_ =

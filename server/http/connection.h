@@ -44,6 +44,7 @@ struct HttpConnections {
   absl::flat_hash_map<HttpConnection*, std::weak_ptr<HttpConnection>> open ABSL_GUARDED_BY(mutex);
   // Requests that the service has not answered.
   size_t calls ABSL_GUARDED_BY(mutex) = 0;
+  bool closed ABSL_GUARDED_BY(mutex) = false;  // no call begins any more
 };
 
 // Safe from any thread.

@@ -101,6 +101,7 @@ void HttpPort::Close(absl::Duration patience) {
   parts_->EndAll(/*at_once=*/true);
   {
     absl::MutexLock lock(&all.mutex);
+    all.closed = true;
     const auto none_is_asked = +[](HttpConnections* each) ABSL_NO_THREAD_SAFETY_ANALYSIS { return each->calls == 0; };
     all.mutex.Await(absl::Condition(none_is_asked, &all));
   }

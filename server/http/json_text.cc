@@ -37,7 +37,10 @@ class Scanner {
         continue;
       }
       switch (c) {
-        case '"': in_string = true; break;
+        case '"':
+          in_string = true;
+          ++parts;
+          break;
         case '[':
         case '{':
           if (++depth > kMaxJsonDepth) return BadBody(absl::StrCat("is nested deeper than ", kMaxJsonDepth));
@@ -45,15 +48,14 @@ class Scanner {
           break;
         case ']':
         case '}': depth -= depth > 0 ? 1 : 0; break;
-        case ':': ++parts; break;
         case 'N':
         case 'I':
         case '-': i = AfterWord(i); break;
         default: break;
       }
-      if (parts > kMaxJsonParts) {
+      if (parts + words_.size() > kMaxJsonParts) {
         return BadBody(absl::StrCat("has more than ", kMaxJsonParts,
-                                    " arrays, objects and names; send \"data\" as a flat array, or binary"));
+                                    " arrays, objects, names and words; send \"data\" as a flat array, or binary"));
       }
     }
     return absl::OkStatus();

@@ -112,6 +112,8 @@ class InferStream final : public StreamReactor, public Gate::Watcher {
     // Cleared messages would keep their memory, which nobody pays for while the client says nothing.
     answer_ = inference::ModelStreamInferResponse();
     request_ = inference::ModelInferRequest();
+    // The end may come at once, on another thread.
+    const std::shared_ptr<InferStream> self = self_;
     absl::MutexLock lock(&mutex_);
     if (!encoded.ok()) return End(encoded);
     CountSent(*admitted_, outgoing_);

@@ -151,6 +151,20 @@ TEST_F(BatchingTest, ABadRequestIsRefusedAndTheOthersAreNot) {
   EXPECT_EQ(FloatsOf(other.result->results[0].data), (std::vector<float>{70, 800}));
 }
 
+TEST_F(BatchingTest, ABufferThatIsFreedLivesOnForWhoWaits) {
+  Use(kScaled);
+  runtime::hal::Device* device = *server_->engine().FindDevice("", nullptr);
+  absl::Notification go_on;
+  device->queue().Submit([&go_on] { go_on.WaitForNotification(); }, 1'000'000'000);
+  Ask({1, 2});
+  Asked& waits = Ask({3, 4});
+  EXPECT_TRUE(Free(*stubs_, {weights_}).ok());
+  go_on.Notify();
+  for (const auto& asked : asked_) Wait(*asked);
+  ASSERT_TRUE(waits.result.ok()) << waits.result.status();
+  EXPECT_EQ(FloatsOf(waits.result->results[0].data), (std::vector<float>{30, 400}));
+}
+
 TEST_F(BatchingTest, CanBeTurnedOff) {
   v1::ServerConfig config = server::DefaultConfig();
   config.set_batching(false);

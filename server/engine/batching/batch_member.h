@@ -13,13 +13,13 @@ namespace kiln::server {
 class BatchMember {
  public:
   virtual const ProgramStore::Program& program() const = 0;
-  virtual const ExecuteRequest& request() const = 0;
+  virtual ExecuteRequest& request() = 0;
   virtual const Control& control() const = 0;
 
-  // One of these, once; it ends the member's life, sooner or later.
-  // Before the answer, `ended` is called; with its timing if it went well.
-  virtual void Run(absl::AnyInvocable<void(const ExecuteTiming*)> ended) = 0;
-  // It has waited so long for the run that gave this.
+  // One of these, once; it ends the member's life, sooner or later. It has waited so long for its run, or for the one
+  // that gave the result.
+  // Before the answer, `ended` is called; with the timing if it went well.
+  virtual void Run(absl::Duration waited, absl::AnyInvocable<void(const ExecuteTiming*)> ended) = 0;
   virtual void Answer(ExecuteResult result, absl::Duration waited) = 0;
   virtual void Fail(absl::Status status) = 0;
 

@@ -100,7 +100,7 @@ void Batcher::Drive(const LinePtr& line) {
       }
       if (started == kMostInARow) {
         handed_.push_back(line);
-        return Wake();
+        return bell_.Ring();
       }
       members = Next(*line, gone);
       if (members.empty() && gone.empty()) {
@@ -147,7 +147,8 @@ std::vector<Batcher::Waiting> Batcher::Next(Line& line, Gone& gone) {
 void Batcher::Start(const LinePtr& line, uint64_t number, std::vector<Waiting> members) {
   if (members.size() == 1) {
     const int64_t rows = members[0].part.rows;
-    return members[0].member->Run([this, line, number, rows](const ExecuteTiming* timing) {
+    const absl::Duration waited = SteadyNow() - members[0].since;
+    return members[0].member->Run(waited, [this, line, number, rows](const ExecuteTiming* timing) {
       if (timing != nullptr) CountRun(*line->kind.program, rows, *timing);
       OnEnded(line, number);
     });
@@ -215,6 +216,10 @@ void Batcher::Distribute(Joined& joined, ExecuteResult& result) {
   for (const Waiting& waiting : joined.members) {
     const int64_t row = first;
     first += waiting.part.rows;
+    if (absl::Status wanted = waiting.member->control().Check(); !wanted.ok()) {
+      waiting.member->Fail(std::move(wanted));
+      continue;
+    }
     // Once as the result, and once more as the message that holds it.
     auto charge = Hold(waiting.member->control().account, Quota::kHostBytes, 2 * waiting.part.result_bytes);
     if (!charge.ok()) {

@@ -85,9 +85,9 @@ class BatcherTest : public ::testing::Test {
   // A request, and what it was told.
   struct Member final : BatchMember {
     const ProgramStore::Program& program() const override { return *found; }
-    const ExecuteRequest& request() const override { return asked; }
+    ExecuteRequest& request() override { return asked; }
     const Control& control() const override { return controls; }
-    void Run(absl::AnyInvocable<void(const ExecuteTiming*)> ended) override {
+    void Run(absl::Duration, absl::AnyInvocable<void(const ExecuteTiming*)> ended) override {
       test->Run(asked, controls, [this, ended = std::move(ended)](absl::StatusOr<ExecuteResult> answer) mutable {
         ended(answer.ok() ? &answer->timing : nullptr);
         Tell(std::move(answer));

@@ -8,9 +8,8 @@
 
 namespace kiln::server {
 
-std::optional<std::pair<BatchKind, BatchPart>> PartOf(const ProgramStore::Program& program,
-                                                      const ExecuteRequest& request, const BufferTable& buffers,
-                                                      const Account* payer) {
+std::optional<std::pair<BatchKind, BatchPart>> PartOf(const ProgramStore::Program& program, ExecuteRequest& request,
+                                                      const BufferTable& buffers, const Account* payer) {
   if (!program->rows.has_value() || program->program->single() == nullptr) return std::nullopt;
   if (!request.results_inline || request.results_named || request.settled_by_caller || request.started != nullptr ||
       request.submitted != nullptr)
@@ -34,13 +33,16 @@ std::optional<std::pair<BatchKind, BatchPart>> PartOf(const ProgramStore::Progra
       kind.shared.push_back(*record);
     } else if (const auto* address = std::get_if<BufferAddress>(&argument->value);
                address != nullptr && request.may_wait && address->offset == 0) {
-      // It is this memory, whatever becomes of the handle.
       auto found = buffers.Find(address->handle, request.caller.get());
       if (!found.ok()) return std::nullopt;
       kind.shared.push_back(*std::move(found));
     } else {
       return std::nullopt;  // by value, each has its own
     }
+  }
+  auto memory = kind.shared.begin();
+  for (size_t i = 0; i < bound.arguments.size(); ++i) {
+    if (!rows.parameters[i]) request.arguments[bound.arguments[i] - request.arguments.data()].value = *memory++;
   }
   for (const runtime::ProgramValue& result : program->program->results())
     part.result_bytes += result.shape.BytesAt(bound.variables);

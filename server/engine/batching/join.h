@@ -42,10 +42,10 @@ struct BatchPart {
 
 // Nothing if it is to be run alone: it has no rows, or gives or wants them elsewhere than in its message; it reads
 // memory that may change before its turn (ExecuteRequest::may_wait); or it is at fault, which running it will say.
-// The part points into `request`.
-std::optional<std::pair<BatchKind, BatchPart>> PartOf(const ProgramStore::Program& program,
-                                                      const ExecuteRequest& request, const BufferTable& buffers,
-                                                      const Account* payer);
+// The part points into `request`, whose arguments by handle become the memory itself: so it is this memory, whatever
+// becomes of the handles.
+std::optional<std::pair<BatchKind, BatchPart>> PartOf(const ProgramStore::Program& program, ExecuteRequest& request,
+                                                      const BufferTable& buffers, const Account* payer);
 
 // Must live until its run has been answered.
 struct JoinedRun {

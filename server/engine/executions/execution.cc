@@ -60,8 +60,9 @@ void Execution::Answer(ExecuteResult result, absl::Duration waited) {
   done_(std::move(result));
 }
 
-void Execution::Run(absl::AnyInvocable<void(const ExecuteTiming*)> ended) {
+void Execution::Run(absl::Duration waited, absl::AnyInvocable<void(const ExecuteTiming*)> ended) {
   ended_ = std::move(ended);
+  result_.timing.queue = absl::ToDoubleMicroseconds(waited);
   if (request_.parts != nullptr) request_.parts->device.Set(result_.program->device->name());
   const absl::Time begin = SteadyNow();
   const bool single = loaded().single() != nullptr;
@@ -114,7 +115,7 @@ void Execution::TakeTurn() {
 
 void Execution::OnTurn(absl::StatusOr<Turn> turn) {
   const absl::Time begin = SteadyNow();
-  result_.timing.queue = absl::ToDoubleMicroseconds(begin - turn_asked_);
+  result_.timing.queue += absl::ToDoubleMicroseconds(begin - turn_asked_);
   Note(Part::kTurn, turn_asked_, begin);
   if (!turn.ok()) {
     under_way_.store(1, std::memory_order_relaxed);

@@ -37,12 +37,12 @@ class Execution final : public BatchMember, private runtime::RunStart {
   // Before Run() or Answer().
   void Found(ProgramStore::Program program, bool from_cache);
 
-  void Run(absl::AnyInvocable<void(const ExecuteTiming*)> ended = nullptr) override;
+  void Run(absl::Duration waited, absl::AnyInvocable<void(const ExecuteTiming*)> ended) override;
   void Answer(ExecuteResult result, absl::Duration waited) override;
   void Fail(absl::Status status) override;
 
   const ProgramStore::Program& program() const override { return result_.program; }
-  const ExecuteRequest& request() const override { return request_; }
+  ExecuteRequest& request() override { return request_; }
   const Control& control() const override { return control_; }
   ExecuteTiming& timing() { return result_.timing; }
   // For who wants to know (ExecuteRequest::parts).
