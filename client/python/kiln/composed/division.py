@@ -1,7 +1,8 @@
 """Quotients, remainders, powers and rounding, of integers and of floats.
 
-A remainder of floats is exact: the quotient is cut to a whole number, and what its product with the
-divisor loses by rounding is computed too, from the halves of both (Dekker's product).
+Remainders of floats are numpy's: that of the magnitudes is exact, as each step takes so few digits of the quotient that
+their products with the divisor's halves do not round, fused with the difference or not; where the signs differ, the
+divisor is added once, which rounds once.
 """
 
 from __future__ import annotations
@@ -14,35 +15,39 @@ from kiln.elementwise import astype, bitwise_and, equal, less, meet, multiply, n
 from kiln.functions import ceil as _ceil, detach, floor as _floor, trunc as _trunc
 from kiln.composed.operands import one
 from kiln.composed.signs import copysign, isfinite, isinf, magnitude, masked_bits, signbit
+from kiln.promotion import limits
 from kiln.value import Value
 
 if TYPE_CHECKING:
     from kiln.tensor import Tensor
 
 
-def _lost(a: "Tensor", b: "Tensor", product: "Tensor") -> "Tensor":
-    """What rounding took from `product` of a and b."""
-    keep = 11 if a.dtype.itemsize == 4 else 26
-    a_high, b_high = masked_bits(a, keep), masked_bits(b, keep)
-    a_low, b_low = a - a_high, b - b_high
-    return ((a_high * b_high - product) + a_high * b_low + a_low * b_high) + a_low * b_low
-
-
 def _whole_and_rest(a: "Tensor", b: "Tensor") -> "Tuple[Tensor, Tensor]":
-    """(q, a - q·b) with q a whole number and the rest of b's sign, or 0; for finite a and b other than 0."""
-    whole, rest = multiply(detach(a), 0.0), a
-    # A quotient has no more digits than its dtype: what it leaves may be divided again. To the last place for
-    # quotients below 2^69 in float32, below 2^104 in float64.
-    for _ in range(3 if a.dtype.itemsize == 4 else 2):
-        quotient = _floor(elementwise.divide(detach(rest), detach(b)))
-        product = multiply(quotient, b)
-        rest = rest - product - detach(_lost(quotient, b, product))
+    """(q, a - q·b) with q a whole number and the rest in [0, b); for finite a >= 0 and b > 0. No gradient flows."""
+    digits, steps = (11, 6) if a.dtype.itemsize == 4 else (25, 4)  # after the first one; what a step leaves has no more
+    rest, b = detach(a), detach(b)
+    whole, high = multiply(rest, 0.0), masked_bits(b, digits)
+    low = b - high
+    for _ in range(steps):
+        quotient = masked_bits(_trunc(elementwise.divide(rest, b)), digits)
+        rest = rest - multiply(quotient, high) - multiply(quotient, low)
         whole = whole + quotient
     # The quotient was rounded: it may be one too much, or one too little.
-    over = not_equal(rest, 0.0) & not_equal(less(rest, 0.0), less(b, 0.0))
+    over = less(rest, 0.0)
     whole, rest = where(over, whole - 1, whole), where(over, rest + b, rest)
-    under = where(less(b, 0.0), less(rest, b) | equal(rest, b), less(b, rest) | equal(rest, b))
+    under = less(b, rest) | equal(rest, b)
     return where(under, whole + 1, whole), where(under, rest - b, rest)
+
+
+def _divided(x: "Tensor", y: "Tensor") -> "Tuple[Tensor, Tensor]":
+    """(the greatest whole number not above x / y, the rest of y's sign or 0), of finite x and y other than 0."""
+    whole, rest = _whole_and_rest(magnitude(x), magnitude(y))
+    apart = not_equal(less(x, 0.0), less(y, 0.0))
+    whole, rest = where(apart, negative(whole), whole), where(less(x, 0.0), negative(rest), rest)
+    short = apart & not_equal(rest, 0.0)
+    whole, rest = where(short, whole - 1, whole), where(short, rest + detach(y), rest)
+    # Nothing is added but the gradient of x - whole * y.
+    return whole, rest + ((x - detach(x)) - whole * (y - detach(y)))
 
 
 def _floats(name: str, a: Any, b: Any) -> "Optional[Tuple[Tensor, Tensor, Any]]":
@@ -61,7 +66,7 @@ def floor_divide(x1: Any, x2: Any, /) -> "Tensor":
         return elementwise.floor_divide(x1, x2)
     x, y, kind = floats
     plain = isfinite(x) & isfinite(y) & not_equal(y, 0.0)
-    whole, _ = _whole_and_rest(where(plain, x, 0.0), where(plain, y, 1.0))
+    whole, _ = _divided(where(plain, x, 0.0), where(plain, y, 1.0))
     quotient = elementwise.divide(x, y)
     whole = where(equal(whole, 0.0), copysign(0.0 * whole, quotient), whole)
     otherwise = where(isinf(x), where(isinf(y), float("nan"), quotient), _floor(quotient))
@@ -77,7 +82,7 @@ def remainder(x1: Any, x2: Any, /) -> "Tensor":
         return elementwise.remainder(x1, x2)
     x, y, kind = floats
     plain = isfinite(x) & isfinite(y) & not_equal(y, 0.0)
-    _, rest = _whole_and_rest(where(plain, x, 0.0), where(plain, y, 1.0))
+    _, rest = _divided(where(plain, x, 0.0), where(plain, y, 1.0))
     rest = where(equal(rest, 0.0), copysign(where(plain, rest, 0.0), y), rest)
     beside = where(equal(x, 0.0), copysign(x, y), where(equal(signbit(x), signbit(y)), x, y))
     missing = elementwise.isnan(x) | elementwise.isnan(y) | isinf(x) | equal(y, 0.0)
@@ -95,9 +100,8 @@ def fmod(x1: Any, x2: Any, /) -> "Tensor":
         return copysign(rest, x)
     if x.dtype.kind == "u":
         return elementwise.remainder(x, y)
-    negated = less(x, 0)
-    rest = elementwise.remainder(where(negated, negative(x), x), where(less(y, 0), negative(y), y))
-    return where(negated, negative(rest), rest)
+    rest = elementwise.remainder(x, y)  # with y's sign
+    return where(not_equal(rest, 0) & not_equal(less(rest, 0), less(x, 0)), rest - y, rest)
 
 
 def divmod(x1: Any, x2: Any, /) -> "Tuple[Tensor, Tensor]":
@@ -130,9 +134,12 @@ def round(x: "Tensor", /, decimals: int = 0) -> "Tensor":
         if decimals >= 0:
             return x
         unit = 10**-decimals
+        if unit > limits(x.dtype)[1]:
+            return x.graph.full(x.shape, 0, x.dtype)
         whole = elementwise.floor_divide(x, unit)
-        twice = (x - whole * unit) * 2
-        up = less(unit, twice) | equal(twice, unit) & not_equal(bitwise_and(whole, 1), 0)
+        rest = x - whole * unit
+        other = unit - rest  # to the next above
+        up = less(other, rest) | equal(other, rest) & not_equal(bitwise_and(whole, 1), 0)
         return (whole + astype(up, x.dtype)) * unit
     if decimals:
         scale = 10.0 ** max(decimals, -decimals)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kiln.elementwise import add, equal, less, maximum, multiply, negative, not_equal, subtract, where
+from kiln.elementwise import add, divide, equal, less, maximum, negative, not_equal, subtract, where
 from kiln.functions import detach, exp, in_float32, log, log2, reciprocal, sqrt
 from kiln.composed.operands import in_floats
 from kiln.composed.signs import magnitude
@@ -29,9 +29,9 @@ def log10(x: "Tensor", /) -> "Tensor":
 @in_float32
 def expm1(x: "Tensor", /) -> "Tensor":
     """exp(x) - 1; near 0 by the tangent of half of x, which keeps all digits there."""
-    half = tanh(0.5 * x)
-    near = 2 * half * reciprocal(1 - half)
     small = less(magnitude(x), 1.0)
+    half = tanh(where(small, 0.5 * x, 0.0))  # what is not taken is finite: else its gradient were NaN
+    near = 2 * half * reciprocal(1 - half)
     return where(small, where(equal(x, 0.0), x, near), exp(x) - 1)
 
 
@@ -68,11 +68,12 @@ def _sign_of(x: "Tensor", result: "Tensor") -> "Tensor":
 @in_float32
 def sinh(x: "Tensor", /) -> "Tensor":
     a = magnitude(x)
-    less_one = expm1(a)
+    small = less(a, 1.0)
+    less_one = expm1(where(small, a, 0.0))
     root = exp(0.5 * a)  # whose square may be too large, and half of that not
     far = 0.5 * root * root - 0.5 * reciprocal(root * root)
     near = 0.5 * (less_one + less_one * reciprocal(1 + less_one))
-    return _sign_of(x, where(less(a, 1.0), near, far))
+    return _sign_of(x, where(small, near, far))
 
 
 @in_float32
@@ -92,7 +93,7 @@ def asinh(x: "Tensor", /) -> "Tensor":
     within = where(large, 1.0, a)
     square = within * within
     near = log1p(within + square * reciprocal(1 + sqrt(1 + square)))
-    return _sign_of(x, where(large, log(a) + _LN_2, near))
+    return _sign_of(x, where(large, log(where(large, a, 1.0)) + _LN_2, near))
 
 
 @in_float32
@@ -101,7 +102,7 @@ def acosh(x: "Tensor", /) -> "Tensor":
     large = less(_LARGE, x)
     over = where(large, 1.0, x) - 1
     over = where(less(x, 1.0), float("nan"), over)
-    return where(large, log(x) + _LN_2, log1p(over + sqrt(2 * over + over * over)))
+    return where(large, log(where(large, x, 1.0)) + _LN_2, log1p(over + sqrt(2 * over + over * over)))
 
 
 @in_float32
@@ -118,7 +119,7 @@ def hypot(x: "Tensor", y: "Tensor") -> "Tensor":
     longer = maximum(a, b)
     shorter = subtract(add(a, b), longer)
     shorter = where(less(a, b), a, where(less(b, a), b, shorter))
-    ratio = multiply(shorter, reciprocal(where(equal(longer, 0.0), 1.0, longer)))
+    ratio = divide(shorter, where(equal(longer, 0.0), 1.0, longer))
     infinite = equal(a, float("inf")) | equal(b, float("inf"))
     return where(
         infinite, float("inf"), where(equal(a, b) & not_equal(a, 0.0), a * 2**0.5, longer * sqrt(1 + ratio * ratio))

@@ -9,11 +9,11 @@ from kiln import promotion, reduce
 from kiln.composed.operands import kind_of, one
 from kiln.composed.windows import windows
 from kiln.dims import Dim
-from kiln.dtypes import bool_, dtype as dtype_of, int64
-from kiln.elementwise import add, astype, bitwise_xor, isnan, multiply, not_equal, subtract, where
+from kiln.dtypes import bool_, dtype as dtype_of, float64, int64
+from kiln.elementwise import add, astype, bitwise_xor, common, isnan, lift, meet, multiply, not_equal, subtract, where
 from kiln.errors import InvalidArgument, ShapeError
 from kiln.functions import sqrt
-from kiln.movement import concatenate, moveaxis, pad, reshape, shrink
+from kiln.movement import broadcast_to, concatenate, moveaxis, pad, reshape, shrink
 from kiln.value import axis_of, emit
 
 if TYPE_CHECKING:
@@ -57,12 +57,22 @@ def count_nonzero(x: "Tensor", /, axis: Any = None, *, keepdims: bool = False) -
 
 
 def average(x: "Tensor", /, axis: Any = None, weights: Any = None, *, keepdims: bool = False) -> "Tensor":
-    """The mean, in which each element counts as much as its weight says."""
+    """The mean, in which each element counts as much as its weight says; weights of the axes' sizes are along these."""
     if weights is None:
         return reduce.mean(x, axis, keepdims=keepdims)
-    weighted = multiply(x, weights)
-    share = multiply(astype(x, weighted.dtype) * 0 + 1, weights)
-    return reduce.sum(weighted, axis, keepdims=keepdims) / reduce.sum(share, axis, keepdims=keepdims)
+    x, share = lift("average", x, weights)
+    kind = common((x, share))
+    x, share = meet("average", x, share, kind=kind if x.dtype.is_float else promotion.promote(kind, float64))
+    if 0 < share.ndim < x.ndim:
+        if axis is None:
+            raise ShapeError("average: weights of %s for a tensor of %s need an axis" % (share.shape, x.shape), code="BAD_ARGUMENT")
+        given = [axis_of("average", at, x.ndim) for at in (axis if isinstance(axis, (tuple, list)) else (axis,))]
+        if share.shape != tuple(x.shape[at] for at in given):
+            raise ShapeError("average: weights of %s along the axes %s of %s" % (share.shape, tuple(given), x.shape))
+        share = share.transpose(sorted(range(share.ndim), key=given.__getitem__))
+        share = reshape(share, tuple(size if at in given else 1 for at, size in enumerate(x.shape)))
+    share = broadcast_to(share, x.shape)
+    return reduce.sum(multiply(x, share), axis, keepdims=keepdims) / reduce.sum(share, axis, keepdims=keepdims)
 
 
 def _without_nan(x: "Tensor", instead: float) -> "Tensor":
@@ -79,12 +89,17 @@ def nanmean(x: "Tensor", /, axis: Any = None, *, keepdims: bool = False) -> "Ten
     return total / astype(counted, total.dtype) if total.dtype.is_float else total / counted
 
 
+def _or_nan(x: "Tensor", axis: Any, keepdims: bool, found: "Tensor") -> "Tensor":
+    return where(reduce.all(isnan(x), axis, keepdims=keepdims), math.nan, found) if x.dtype.is_float else found
+
+
 def nanmax(x: "Tensor", /, axis: Any = None, *, keepdims: bool = False) -> "Tensor":
-    return reduce.max(_without_nan(x, -math.inf), axis, keepdims=keepdims)
+    """NaN where there is nothing else."""
+    return _or_nan(x, axis, keepdims, reduce.max(_without_nan(x, -math.inf), axis, keepdims=keepdims))
 
 
 def nanmin(x: "Tensor", /, axis: Any = None, *, keepdims: bool = False) -> "Tensor":
-    return reduce.min(_without_nan(x, math.inf), axis, keepdims=keepdims)
+    return _or_nan(x, axis, keepdims, reduce.min(_without_nan(x, math.inf), axis, keepdims=keepdims))
 
 
 # -- sums and products so far

@@ -109,7 +109,7 @@ def atan2(y: "Tensor", x: "Tensor") -> "Tensor":
     """The angle of the point (x, y), from -π to π."""
     a, b = magnitude(y), magnitude(x)
     same = equal(a, b)
-    ratio = minimum(a, b) * reciprocal(where(equal(maximum(a, b), 0.0), 1.0, maximum(a, b)))
+    ratio = divide(minimum(a, b), where(equal(maximum(a, b), 0.0), 1.0, maximum(a, b)))
     ratio = where(same, where(equal(a, 0.0), a, 1.0), ratio)  # of two infinities, too
     angle = _atan_positive(ratio)
     angle = where(less(b, a), math.pi / 2 - angle, angle)
