@@ -157,3 +157,8 @@ _offer(_functions)
 from kiln import numpy  # noqa: E402: it stands on all that is above
 
 __version__ = "0.1.0"
+
+
+def __dir__() -> "list[str]":
+    """Without the modules that all this is made of."""
+    return sorted(name for name, one in globals().items() if name == "numpy" or not isinstance(one, type(numpy)))

@@ -78,6 +78,9 @@ def unmasked(shape: Sequence[Size], key: Any) -> List[Any]:
     """The keys, with places for what numpy's masks choose, and lists as arrays."""
     keys = [np.asarray(one, None if one else np.int64) if _is_plain(one) else one
             for one in (key if isinstance(key, tuple) else (key,))]  # fmt: skip
+    truth = next((one for one in keys if is_truth(one)), None)
+    if truth is not None:
+        raise DTypeError("an index is an integer, not %r" % (truth,), remedy="a bool chooses all or nothing where it is the only index")
     used = sum(one.ndim if is_mask(one) else one is not None and one is not Ellipsis for one in keys)
     axis, result = 0, []
     for one in keys:

@@ -7,7 +7,7 @@ import numpy as np
 
 import kiln
 import kiln.numpy as knp
-from kiln.errors import ShapeError
+from kiln.errors import DTypeError, InvalidArgument, ShapeError
 
 
 class Edges(agreement.Agreement):
@@ -76,6 +76,81 @@ class Edges(agreement.Agreement):
         self.same(knp.fmod(a, b), np.fmod(a, b))
         least = np.int64([-(2**63), -(2**63), 2**63 - 1])
         self.same(knp.fmod(least, np.int64([3, -1, -(2**63)])), np.fmod(least, np.int64([3, -1, -(2**63)])))
+
+    def test_dtypes_by_numpys_classes(self):
+        self.assertEqual((knp.finfo(np.float32).bits, knp.iinfo(np.int8).max), (32, 127))
+        self.assertEqual(knp.result_type(np.int32, np.float32), knp.float64)
+        self.assertTrue(knp.can_cast(np.int8, np.int16) and not knp.can_cast(np.float64, np.float32))
+
+    def test_random_numbers_by_names_of_parameters(self):
+        random, key = knp.random, knp.random.key(5)
+        for one, other in (
+            (random.uniform(key, shape=(2,), dtype="float64"), random.uniform(key, (2,), "float64")),
+            (random.normal(key, shape=3), random.normal(key, 3)),
+            (random.randint(key, (9,), low=0, high=3), random.randint(key, 9, 0, 3)),
+            (random.split(key, count=3), random.split(key, 3)),
+            (random.bernoulli(key, p=0.25, shape=20), random.bernoulli(key, 0.25, 20)),
+            (random.permutation(key, x=5), random.permutation(key, 5)),
+            (random.fold_in(key, data=5), random.fold_in(key, np.uint8(5))),
+            (random.fold_in(key, 5), kiln.jit(lambda key: random.fold_in(key, 5))(key)),
+        ):
+            self.same(one, np.asarray(other))
+        self.refuses(InvalidArgument, "data is a uint64, not -1", random.fold_in, key, -1)
+        self.refuses(DTypeError, "data is an integer, not ", random.fold_in, key, np.float32(2.5))
+
+    def test_names_are_no_modules(self):
+        kind = type(np)
+        self.assertEqual([name for name in knp.__all__ if isinstance(getattr(knp, name), kind)], ["linalg", "random"])
+        self.assertEqual([name for name in dir(kiln) if isinstance(getattr(kiln, name), kind)], ["numpy"])
+        self.assertIn("sort", dir(knp))
+
+    def test_medians(self):
+        x = np.float32([[[3, 1, 2, 9], [5, np.nan, 0, 1]], [[4, 4, 1, 2], [7, 0, -1, 6]]])
+        axes = ((0, 1), (2, 0), 1, None, (-1,))
+        rows = [(lambda x, a=a: knp.median(x, axis=a), lambda x, a=a: np.median(x, axis=a)) for a in axes]
+        kept = lambda m: lambda x: m.median(x, axis=(0, 2), keepdims=True)
+        self.agree([*rows, (kept(knp), kept(np))], x, at_once=False)
+        self.same(knp.median(np.zeros((2, 0), np.float32), axis=1), np.float32([np.nan, np.nan]))
+        self.same(knp.median(np.zeros(0, np.int32)), np.float64(np.nan))
+
+    def test_small_kinds(self):
+        n = np.int32([3, 1])
+        self.same(knp.diff(n, prepend=0.5), np.diff(n, prepend=0.5))
+        self.same(knp.diff(n, append=7), np.diff(n, append=np.int32(7)))
+        a, b = np.array([True, False, True]), np.array([True, True, True])
+        for name in ("floor_divide", "remainder", "fmod"):
+            self.same(getattr(knp, name)(a, b), getattr(np, name)(a, b))
+        self.same([kiln.array(a) // b, kiln.array(a) % True], [a // b, a % True])
+        whole = np.array([[2, 1], [4, 2]])
+        self.same(knp.linalg.pinv(whole), np.linalg.pinv(whole), tolerance=1e-12)
+        self.same(knp.linalg.matrix_rank(whole), np.linalg.matrix_rank(whole))
+        for key in ((0, True), (np.array(True), 0), (slice(None), np.False_)):
+            for use in (kiln.array(whole).__getitem__, kiln.jit(lambda x: x[key])):
+                held = (key,) if use.__name__ == "__getitem__" else (whole,)
+                self.refuses(DTypeError, "an index is an integer, not ", use, *held)
+
+    def test_numbers_that_differ_are_one_program(self):
+        random, key, row = knp.random, knp.random.key(1), np.float32([1, 2, 3])
+        calls = (
+            lambda step: random.fold_in(key, step),
+            lambda step: random.uniform(key, 3, low=step / 2, high=9.5 + step),
+            lambda step: random.bernoulli(key, step / 7, 4),
+            lambda step: knp.searchsorted(row, step + 0.5),
+            lambda step: knp.select([row > 2], [row], step / 3),
+        )
+        for call in calls:
+            call(1)
+        programs = kiln.current()._kept["operations"]
+        before = len(programs)
+        self.assertEqual(len({np.asarray(calls[0](step)).item() for step in range(9)}), 9)
+        self.assertTrue((np.asarray(calls[1](4)) >= 2).all())
+        self.assertFalse(np.asarray(calls[2](0)).any())
+        self.assertEqual(int(calls[3](7)), 3)
+        self.same(calls[4](6), np.float32([2, 2, 3]))
+        self.assertEqual(len(programs), before)
+        self.same(knp.searchsorted(row, 2.5), np.searchsorted(row, 2.5))
+        self.same(knp.searchsorted(np.array([1, 2, 3]), 2.5), np.int64(2))
+        self.same(knp.select([row > 2], [row], 0.5), np.float32([0.5, 0.5, 3]))
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Optional, Tuple
 
 from kiln import elementwise
-from kiln.dtypes import bool_, float32
+from kiln.dtypes import bool_, float32, int8
 from kiln.elementwise import astype, bitwise_and, equal, less, meet, multiply, negative, not_equal, weak_of, where
 from kiln.functions import ceil as _ceil, detach, floor as _floor, trunc as _trunc
 from kiln.composed.operands import one
@@ -59,11 +59,17 @@ def _floats(name: str, a: Any, b: Any) -> "Optional[Tuple[Tensor, Tensor, Any]]"
     return astype(x, wide), astype(y, wide), x.dtype
 
 
+def _integers(name: str, a: Any, b: Any) -> "Tuple[Any, Any]":
+    """The operands; two bools are integers of 8 bits, as to numpy."""
+    x, y = meet(name, a, b)
+    return (astype(x, int8), astype(y, int8)) if x.dtype is bool_ else (a, b)
+
+
 def floor_divide(x1: Any, x2: Any, /) -> "Tensor":
     """The greatest whole number that is not above the quotient. Of integers, x // 0 is 0."""
     floats = _floats("floor_divide", x1, x2)
     if floats is None:
-        return elementwise.floor_divide(x1, x2)
+        return elementwise.floor_divide(*_integers("floor_divide", x1, x2))
     x, y, kind = floats
     plain = isfinite(x) & isfinite(y) & not_equal(y, 0.0)
     whole, _ = _divided(where(plain, x, 0.0), where(plain, y, 1.0))
@@ -79,7 +85,7 @@ def remainder(x1: Any, x2: Any, /) -> "Tensor":
     """What floor_divide leaves, with x2's sign. Of integers, x % 0 is x; of floats it is NaN."""
     floats = _floats("remainder", x1, x2)
     if floats is None:
-        return elementwise.remainder(x1, x2)
+        return elementwise.remainder(*_integers("remainder", x1, x2))
     x, y, kind = floats
     plain = isfinite(x) & isfinite(y) & not_equal(y, 0.0)
     _, rest = _divided(where(plain, x, 0.0), where(plain, y, 1.0))
@@ -94,7 +100,7 @@ mod = remainder
 
 def fmod(x1: Any, x2: Any, /) -> "Tensor":
     """What the quotient leaves when it is cut: with x1's sign."""
-    x, y = meet("fmod", x1, x2)
+    x, y = meet("fmod", *_integers("fmod", x1, x2))
     if x.dtype.is_float:
         rest = remainder(magnitude(x), magnitude(y))
         return copysign(rest, x)

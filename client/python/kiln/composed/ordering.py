@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, List, Tuple
 from kiln.composed.operands import one
 from kiln.composed.signs import signbit
 from kiln.dims import Dim
-from kiln.dtypes import BY_NAME, bool_, int64, uint8
+from kiln.dtypes import BY_NAME, bool_, float64, int64, uint8
 from kiln.elementwise import add, astype, bitcast, bitwise_and, equal, isnan, less, meet, where
 from kiln.errors import InvalidArgument, ShapeError
 from kiln.functions import detach
@@ -20,7 +20,7 @@ from kiln.indexing import take, take_along_axis
 from kiln.movement import flip, moveaxis, reshape, shrink
 from kiln.promotion import limits
 from kiln.reduce import any as any_of, mean, reduce
-from kiln.value import axis_of, emit
+from kiln.value import axes_of, axis_of, count, emit
 
 if TYPE_CHECKING:
     from kiln.tensor import Tensor
@@ -161,17 +161,19 @@ def searchsorted(x1: "Tensor", x2: Any, /, side: str = "left", sorter: Any = Non
 
 
 def median(x: "Tensor", /, axis: Any = None, *, keepdims: bool = False) -> "Tensor":
-    """The middle element, or the mean of the two in the middle. NaN, if one is among them."""
-    if axis is None:
-        kept, x, axis = (1,) * x.ndim, reshape(x, (x.size,)), 0
+    """The middle element, or the mean of the two in the middle. NaN, if one is among them, or of nothing."""
+    x = one("median", x)
+    axes = axes_of("median", axis, x.ndim)
+    others = [at for at in range(x.ndim) if at not in axes]
+    size: Any = count([x.shape[at] for at in axes])
+    rows = reshape(x.transpose([*others, *axes]), (*(x.shape[at] for at in others), size))
+    last = len(others)
+    if size == 0:
+        middle = x.graph.full(rows.shape[:-1], float("nan"), x.dtype if x.dtype.is_float else float64)
     else:
-        at = axis_of("median", axis, x.ndim)
-        kept = tuple(1 if place == at else size for place, size in enumerate(x.shape))  # type: ignore[assignment]
-    at = axis_of("median", axis, x.ndim)
-    size: Any = x.shape[at]
-    box: List[Any] = [(0, extent) for extent in x.shape]
-    box[at] = ((size - 1) // 2, size // 2 + 1)
-    middle = mean(shrink(sort(x, at), box), at)
-    if x.dtype.is_float:
-        middle = where(any_of(isnan(x), at), float("nan"), middle)
-    return reshape(middle, kept) if keepdims else middle
+        box: List[Any] = [(0, extent) for extent in rows.shape]
+        box[last] = ((size - 1) // 2, size // 2 + 1)
+        middle = mean(shrink(sort(rows, last), box), last)
+        if x.dtype.is_float:
+            middle = where(any_of(isnan(rows), last), float("nan"), middle)
+    return reshape(middle, tuple(1 if at in axes else extent for at, extent in enumerate(x.shape))) if keepdims else middle

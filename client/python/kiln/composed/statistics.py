@@ -165,8 +165,8 @@ def diff(x: "Tensor", /, *, axis: int = -1, n: int = 1, prepend: Any = None, app
     around = [part for part in (prepend, x, append) if part is not None]
     if len(around) > 1:
         shape = tuple(1 if place == at else size for place, size in enumerate(x.shape))
-        around = [part if getattr(part, "ndim", 0) else x.graph.full(shape, part, x.dtype) if not hasattr(part, "graph")
-                  else part.broadcast_to(shape) for part in around]  # fmt: skip
+        around = [part if getattr(part, "ndim", 0) else part.broadcast_to(shape) if hasattr(part, "graph")
+                  else x.graph.full(shape, part, promotion.with_scalar(x.dtype, part)) for part in around]  # fmt: skip
         x = concatenate(around, at)
     for _ in range(n):
         size: Any = x.shape[at]

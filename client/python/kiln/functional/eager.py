@@ -26,6 +26,8 @@ _NUMERIC |= {"floor_divide", "remainder", "fmod", "copysign", "nextafter", "hypo
              "isclose", "allclose"}  # fmt: skip
 _NUMERIC |= {"__%s%s__" % (r, name) for name in ("add", "sub", "mul", "truediv", "floordiv", "mod") for r in ("", "r")}
 _NUMERIC |= {"__%s__" % name for name in ("lt", "gt", "le", "ge", "eq", "ne")}
+# Functions of numbers, of which those of floats come with the call; integers among them are sizes.
+_FLOATS = {"uniform", "bernoulli", "searchsorted", "select"}
 # Functions of operands alone: a list is an array to them, and numpy's numbers have their dtype.
 _OPERANDS = _NUMERIC | {"power", "pow", "divmod", "bitwise_and", "bitwise_or", "bitwise_xor", "left_shift", "right_shift", "logical_and",
                         "logical_or", "logical_xor", "matmul", "dot", "__matmul__", "__rmatmul__"}  # fmt: skip
@@ -88,7 +90,7 @@ def at_once(raw: Callable[..., Any], args: Tuple[Any, ...], named: Dict[str, Any
     moving: List[int] = []
     for at, leaf in enumerate(leaves):
         kind = type(leaf)
-        if isinstance(leaf, Held) or isinstance(leaf, np.ndarray) or numeric and (
+        if isinstance(leaf, (Held, np.ndarray)) or kind is float and raw.__name__ in _FLOATS or numeric and (
                 isinstance(leaf, np.generic) or kind is float or kind is int and wide and abs(leaf) < 1 << 63):  # fmt: skip
             moving.append(at)
             specs.append(leaf_kinds.spec_of(leaf))

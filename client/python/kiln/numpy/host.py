@@ -144,15 +144,22 @@ def svdvals(x: Any, /) -> Any:
     return _back(x, np.linalg.svd(array, compute_uv=False))
 
 
+def _in_floats(array: Any) -> np.ndarray:
+    array = np.asarray(array)
+    return array if array.dtype.kind == "f" else array.astype(np.float64)
+
+
 def pinv(x: Any, /, *, rtol: Any = None) -> Any:
     """The inverse as far as there is one (Moore and Penrose's)."""
     array, bound = read("pinv", [x, rtol], LOOP)
+    array = _in_floats(array)
     bound = max(array.shape[-2:]) * np.finfo(array.dtype).eps if bound is None else bound
     return _back(x, np.linalg.pinv(array, bound))
 
 
 def matrix_rank(x: Any, /, *, rtol: Any = None) -> Any:
     array, bound = read("matrix_rank", [x, rtol], LOOP)
+    array = _in_floats(array)
     values = np.linalg.svd(array, compute_uv=False)
     bound = max(array.shape[-2:]) * np.finfo(array.dtype).eps if bound is None else np.asarray(bound)[..., np.newaxis]
     least = values.max(axis=-1, keepdims=True, initial=0) * bound

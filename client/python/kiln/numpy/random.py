@@ -18,7 +18,7 @@ import numpy as _np
 from kiln.composed.ordering import argsort as _argsort
 from kiln.composed.operands import one
 from kiln.dtypes import DType, dtype as dtype_of, float32, float64, int64, integer, uint64
-from kiln.elementwise import add, astype, bitwise_and, less, multiply, right_shift, threefry
+from kiln.elementwise import add, astype, bitwise_and, less, lift, multiply, right_shift, threefry
 from kiln.errors import DTypeError, InvalidArgument
 from kiln.functional.eager import dispatched as _dispatched
 from kiln.functional.making import array as _array
@@ -58,19 +58,14 @@ def _bits(key: Any, shape: Any) -> "Tensor":
     return reshape(threefry(value.graph.arange(total, uint64), value), sizes)  # type: ignore[arg-type]
 
 
-def _split(key: Any, count: int = 2, /) -> "Tensor":
+def _split(key: Any, /, count: int = 2) -> "Tensor":
     value = _key(key)
     return threefry(add(value.graph.arange(count, uint64), value.graph.scalar(_SPLIT, uint64)), value)
 
 
-def _fold_in(key: Any, data: Any, /) -> "Tensor":
-    value = _key(key)
-    number = (
-        astype(one("fold_in", data), uint64)
-        if hasattr(data, "graph")
-        else value.graph.scalar(integer(data, "data"), uint64)
-    )
-    return threefry(add(bitwise_and(number, _FOLD - 1), value.graph.scalar(_FOLD, uint64)), value)
+def _folded(key: Any, data: Any) -> "Tensor":
+    value, number = lift("fold_in", _key(key), data)
+    return threefry(add(bitwise_and(astype(number, uint64), _FOLD - 1), value.graph.scalar(_FOLD, uint64)), value)
 
 
 def _fractions(name: str, key: Any, shape: Any, kind: DType) -> "Tensor":
@@ -83,13 +78,14 @@ def _fractions(name: str, key: Any, shape: Any, kind: DType) -> "Tensor":
     return multiply(astype(right_shift(_bits(key, shape), 64 - digits), float64), 2.0**-digits)
 
 
-def _uniform(key: Any, shape: Any = (), dtype: Any = float32, /, low: Any = 0.0, high: Any = 1.0) -> "Tensor":
+def _uniform(key: Any, /, shape: Any = (), dtype: Any = float32, low: Any = 0.0, high: Any = 1.0) -> "Tensor":
     kind = dtype_of(dtype)
     fraction = _fractions("uniform", key, shape, kind)
-    return astype(fraction if low == 0.0 and high == 1.0 else add(low, multiply(fraction, high - low)), kind)
+    plain = not hasattr(low, "graph") and not hasattr(high, "graph") and low == 0.0 and high == 1.0
+    return astype(fraction if plain else add(low, multiply(fraction, high - low)), kind)
 
 
-def _normal(key: Any, shape: Any = (), dtype: Any = float32, /) -> "Tensor":
+def _normal(key: Any, /, shape: Any = (), dtype: Any = float32) -> "Tensor":
     kind, sizes = dtype_of(dtype), shape_of(shape)
     if kind.name not in _DIGITS:
         raise DTypeError(
@@ -102,7 +98,7 @@ def _normal(key: Any, shape: Any = (), dtype: Any = float32, /) -> "Tensor":
     return astype(multiply(sqrt(log(radius) * -2.0), cos(angle * (2 * math.pi))), kind)
 
 
-def _randint(key: Any, shape: Any, low: int, high: int, dtype: Any = int64, /) -> "Tensor":
+def _randint(key: Any, /, shape: Any, low: int, high: int, dtype: Any = int64) -> "Tensor":
     kind = dtype_of(dtype)
     span = integer(high, "high") - integer(low, "low")
     if span < 1 or not kind.is_integer or low < limits(kind)[0] or high - 1 > limits(kind)[1] or span > 1 << 63:
@@ -111,11 +107,11 @@ def _randint(key: Any, shape: Any, low: int, high: int, dtype: Any = int64, /) -
     return add(astype(rest, kind), low) if kind.kind == "i" else astype(add(rest, low), kind)
 
 
-def _bernoulli(key: Any, p: Any = 0.5, shape: Any = (), /) -> "Tensor":
+def _bernoulli(key: Any, /, p: Any = 0.5, shape: Any = ()) -> "Tensor":
     return less(_fractions("bernoulli", key, shape, float64), p)
 
 
-def _permutation(key: Any, x: Any, /) -> "Tensor":
+def _permutation(key: Any, /, x: Any) -> "Tensor":
     rows = x if hasattr(x, "graph") else _key(key).graph.arange(integer(x, "permutation: a number"), int64)
     return take(rows, _argsort(_bits(key, rows.shape[0])), 0)
 
@@ -126,7 +122,19 @@ def _named(raw: Any, name: str) -> Any:
 
 
 split = _named(_split, "split")
-fold_in = _named(_fold_in, "fold_in")
+_fold_in = _named(_folded, "fold_in")
+
+
+def fold_in(key: Any, /, data: Any) -> Any:
+    """The key of a key and of a number, as of a step; the number comes with the call: one program for all."""
+    if isinstance(data, _np.generic) or not hasattr(data, "dtype"):
+        number = integer(data, "data")
+        if not 0 <= number < 1 << 64:
+            raise InvalidArgument("data is a uint64, not %d" % number, code="BAD_ARGUMENT")
+        data = _np.asarray(number, _np.uint64)
+    return _fold_in(key, data)
+
+
 uniform = _named(_uniform, "uniform")
 normal = _named(_normal, "normal")
 randint = _named(_randint, "randint")

@@ -27,7 +27,8 @@ class iinfo_object(NamedTuple):
 
 
 def _kind(like: Any) -> DType:
-    return dtype_of(getattr(like, "dtype", like)) if not isinstance(like, DType) else like
+    # numpy's classes have an attribute of that name, too.
+    return dtype_of(like if isinstance(like, (DType, type)) else getattr(like, "dtype", like))
 
 
 def finfo(type: Any, /) -> finfo_object:
