@@ -80,7 +80,8 @@ def unmasked(shape: Sequence[Size], key: Any) -> List[Any]:
             for one in (key if isinstance(key, tuple) else (key,))]  # fmt: skip
     truth = next((one for one in keys if is_truth(one)), None)
     if truth is not None:
-        raise DTypeError("an index is an integer, not %r" % (truth,), remedy="a bool chooses all or nothing where it is the only index")
+        raise DTypeError("an index is an integer, not %r" % (truth,),
+                         remedy="a bool chooses all or nothing where it is the only index")  # fmt: skip
     used = sum(one.ndim if is_mask(one) else one is not None and one is not Ellipsis for one in keys)
     axis, result = 0, []
     for one in keys:

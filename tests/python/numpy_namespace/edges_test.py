@@ -45,6 +45,7 @@ class Edges(agreement.Agreement):
         for name, places in (
             ("arcsinh", {0.0: 1, 50.0: 2501**-0.5, 1e10: 1e-10}),
             ("arccosh", {1e10: 1e-10, 1.5: 1.25**-0.5}),
+            ("log1p", {0.0: 1, 1e-7: 1, 3e-16: 1, -0.25: 4 / 3, 1e10: 1e-10}),
             ("expm1", {20.0: np.exp(20), -20.0: np.exp(-20)}),
             ("sinh", {50.0: np.cosh(50), -80.0: np.cosh(80), 0.5: np.cosh(0.5)}),
         ):

@@ -41,9 +41,9 @@ def log1p(x: "Tensor", /) -> "Tensor":
     total = 1 + x
     exact = equal(total, 1.0)
     # By how much the logarithm of the rounded sum is to be corrected: a number near 1.
-    ratio = detach(x * reciprocal(where(exact, 1.0, total - 1)))
-    small = less(magnitude(x), 0.5)
-    return where(exact, x, log(total) * where(small, ratio, 1.0))
+    ratio = x * reciprocal(where(exact, 1.0, total - 1))
+    small, near = less(magnitude(x), 0.5), log(total)
+    return where(exact, x, near + where(small, detach(near * (ratio - 1)), 0.0))  # the slope needs no correction
 
 
 @in_floats

@@ -176,4 +176,5 @@ def median(x: "Tensor", /, axis: Any = None, *, keepdims: bool = False) -> "Tens
         middle = mean(shrink(sort(rows, last), box), last)
         if x.dtype.is_float:
             middle = where(any_of(isnan(rows), last), float("nan"), middle)
-    return reshape(middle, tuple(1 if at in axes else extent for at, extent in enumerate(x.shape))) if keepdims else middle
+    kept = tuple(1 if at in axes else extent for at, extent in enumerate(x.shape))
+    return reshape(middle, kept) if keepdims else middle

@@ -65,7 +65,7 @@ def average(x: "Tensor", /, axis: Any = None, weights: Any = None, *, keepdims: 
     x, share = meet("average", x, share, kind=kind if x.dtype.is_float else promotion.promote(kind, float64))
     if 0 < share.ndim < x.ndim:
         if axis is None:
-            raise ShapeError("average: weights of %s for a tensor of %s need an axis" % (share.shape, x.shape), code="BAD_ARGUMENT")
+            raise ShapeError("average: weights of %s for %s need an axis" % (share.shape, x.shape), code="BAD_ARGUMENT")
         given = [axis_of("average", at, x.ndim) for at in (axis if isinstance(axis, (tuple, list)) else (axis,))]
         if share.shape != tuple(x.shape[at] for at in given):
             raise ShapeError("average: weights of %s along the axes %s of %s" % (share.shape, tuple(given), x.shape))

@@ -64,7 +64,8 @@ _offer({**_functions, "repeat": repeat})
 _offer_linalg({name: getattr(linalg, name) for name in linalg.__all__})
 
 _parts = {"creation", "host", "info", "names", "types"}  # whose functions are above
-__all__ = [name for name in dir() if not name.startswith("_") and name not in _parts] + ["__array_api_version__", "__array_namespace_info__"]
+__all__ = [name for name in dir() if not name.startswith("_") and name not in _parts]
+__all__ += ["__array_api_version__", "__array_namespace_info__"]
 
 
 def __dir__() -> "list[str]":
