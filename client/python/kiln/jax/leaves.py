@@ -41,7 +41,8 @@ def refuse(leaf: Any, where: str) -> UnsupportedDType:
 
 
 def taken(leaf: Any) -> Optional[Tuple[Any, Type]]:
-    """What a program is given for a leaf, and its type; None for what is no leaf. UnsupportedDType for complex ones."""
+    """What a program is given for a leaf, and its type; None for what is no leaf. UnsupportedDType for complex ones,
+    OverflowError for a Python int that its dtype does not hold."""
     if isinstance(leaf, (Held, Buffer, Shards, Value)):
         kind = dtype_of(leaf.dtype).numpy
         return leaf, Type(jax.dtypes.canonicalize_dtype(kind), tuple(leaf.shape), False)
@@ -50,6 +51,9 @@ def taken(leaf: Any) -> Optional[Tuple[Any, Type]]:
     weak = type(leaf) in (bool, int, float) or bool(getattr(leaf, "weak_type", False))
     if not weak and not isinstance(leaf, (np.ndarray, np.generic, jax.Array)):
         return None
+    if type(leaf) is int:
+        kind = jax.dtypes.canonicalize_dtype(np.int64)
+        return np.asarray(leaf, kind), Type(kind, (), True)
     array = np.asarray(leaf)
     kind = jax.dtypes.canonicalize_dtype(array.dtype)
     dtype_of(kind)
