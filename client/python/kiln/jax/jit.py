@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from typing import Any, Callable, Dict, List, Optional, Sequence, Set, Tuple, Union
+from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Set, Tuple, Union
 
 import jax
 import numpy as np
@@ -25,7 +25,7 @@ from kiln.functional.kept import Kept
 from kiln.functional.traced import trace
 from kiln.functional.tracing import active
 from kiln.jax.evaluate import Evaluator
-from kiln.jax.leaves import Type, entered, left, refuse, taken
+from kiln.jax.leaves import Type, entered, left, local, refuse, taken
 from kiln.jax.spread import spread_over
 from kiln.tensor import Tensor
 
@@ -62,10 +62,10 @@ class Jitted:
         dynamic = [None if at in static_at else value for at, value in enumerate(args)]
         rest = {name: value for name, value in named.items() if name not in self._static_names}
         values, form = jax.tree_util.tree_flatten((dynamic, rest))
-        if not trace_state_clean() or any(isinstance(leaf, jax.core.Tracer) for leaf in values):
-            return self._function(*args, **named)
         statics = tuple((at, args[at]) for at in sorted(static_at)) + tuple(
             (name, named[name]) for name in sorted(self._static_names & set(named)))  # fmt: skip
+        if not trace_state_clean() or any(isinstance(leaf, jax.core.Tracer) for leaf in values):
+            return self._plain(form, map(local, values), statics)
         given: List[Any] = []
         kinds: List[Type] = []
         for at, leaf in enumerate(values):
@@ -92,17 +92,21 @@ class Jitted:
         """Those of `count` arguments that are meant; negative numbers count from the last."""
         return {at % count for at in numbers if -count <= at < count}
 
+    def _plain(self, form: Any, leaves: Iterable[Any], statics: Tuple[Any, ...]) -> Any:
+        """The function itself, of these leaves."""
+        args, named = jax.tree_util.tree_unflatten(form, leaves)
+        for at, value in statics:
+            if isinstance(at, int):
+                args[at] = value
+            else:
+                named[at] = value
+        return self._function(*args, **named)
+
     def _jaxpr(self, form: Any, kinds: Sequence[Type], statics: Tuple[Any, ...]) -> Tuple[Any, Any]:
         """The function as a jaxpr of its leaves, and the form of its value."""
 
         def flat(*leaves: Any) -> Any:
-            args, named = jax.tree_util.tree_unflatten(form, leaves)
-            for at, value in statics:
-                if isinstance(at, int):
-                    args[at] = value
-                else:
-                    named[at] = value
-            return self._function(*args, **named)
+            return self._plain(form, leaves, statics)
 
         jaxpr, shapes = jax.make_jaxpr(flat, return_shape=True)(*(kind.aval for kind in kinds))
         return jaxpr, jax.tree_util.tree_structure(shapes)
