@@ -35,6 +35,7 @@ CASES = [
     ("reduce:mul", lambda x: lax.reduce(x, np.float32(3), lax.mul, (0,)), (ROW[1:6],)),
     ("reduce:max", lambda x: lax.reduce(x, np.float32(4), lax.max, (1,)), (ROW[:9].reshape(3, 3),)),
     ("reduce:none", lambda x: lax.reduce(x, np.float32(4), lax.add, (0,)), (np.zeros((0, 2), np.float32),)),
+    ("reduce:computed", lambda x: lax.reduce(x, x[1, 1] + 1, lax.add, (0,)), (ROW[:9].reshape(3, 3),)),
     *(("reduce_window:%s" % op.__name__, lambda x, op=op: lax.reduce_window(x, np.float32(2.5), op, (3,), (2,), "SAME"),
        (ROW[:8],)) for op in (lax.add, lax.mul, lax.max)),
     ("reduce_window:computed", lambda x: lax.reduce_window(x, x[1] + 1, lax.add, (3,), (2,), "SAME"), (ROW[:8],)),

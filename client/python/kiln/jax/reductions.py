@@ -97,12 +97,11 @@ def general(e: Any, x: Any, *more: Any) -> Any:
     """Of one operand, by a function of two numbers that it gives for whole tensors as well."""
     if len(more) != 1:
         raise e.refuse("it reduces several operands at once")
-    first = getattr(more[0], "item", lambda: None)()
-    if first is None:
-        raise e.refuse("its first value is not known while it is traced")
-    x, fold = e.run.lift(x), _of_arrays(e, closed_of(e.params))
-    total = folded(x, tuple(e.params["dimensions"]), first, fold)
-    return fold(x.graph.full(total.shape, first, x.dtype), total) if x.size else total
+    x, first = e.run.lift(x), movement.broadcast_to(e.run.lift(more[0]), e.shape)
+    if not x.size:
+        return first
+    fold = _of_arrays(e, closed_of(e.params))
+    return fold(first, folded(x, tuple(e.params["dimensions"]), 0, fold))
 
 
 def _of_arrays(e: Any, computation: Any) -> Fold:
