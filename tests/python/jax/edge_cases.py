@@ -1,4 +1,4 @@
-"""Where functions have their limits: what does not fit, lies outside, or nearly divides by 0; rows as in lax_cases.py."""
+"""Where functions have their limits: what does not fit, lies outside, or nearly divides by 0. Rows: lax_cases.py."""
 
 import jax
 import jax.numpy as jnp
@@ -16,7 +16,8 @@ def padded(*config):
 
 
 CASES = [
-    *(("astype:%s" % kind, lambda x, kind=kind: x.astype(kind), (BEYOND,)) for kind in "int8 uint8 int16 uint16".split()),
+    *(("astype:%s" % kind, lambda x, kind=kind: x.astype(kind), (BEYOND,))
+      for kind in "int8 uint8 int16 uint16".split()),
     ("astype:bfloat16", lambda x: x.astype(jnp.bfloat16).astype(jnp.int8), (np.float32([200, -200, 3]),)),
     *(("pad:%s" % (row,), padded(row), (V,)) for row in ((2, -3, 0), (-3, 5, 0), (-1, 2, 1), (-1, -1, 3), (1, -2, 0))),
     ("pad:two axes", lambda x: lax.pad(x, 5.0, [(2, -3, 0), (-1, 2, 0)]), (ROW[:6].reshape(2, 3),)),
