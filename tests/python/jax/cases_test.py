@@ -1,4 +1,4 @@
-"""The rows of numpy_cases.py, lax_cases.py and edge_cases.py, by jax and by kiln.jax: none is wrong, few are refused."""
+"""The rows of numpy_cases.py, lax_cases.py and edge_cases.py, by jax and by kiln.jax: none is wrong, few refused."""
 
 import sys
 import unittest

@@ -27,7 +27,8 @@ def pmap(function: Callable[..., Any], axis_name: Optional[str] = None, *, devic
     axes = in_axes if isinstance(in_axes, (tuple, list)) else [in_axes] * MOST
     if in_axes is None or not all(axis is None or type(axis) is int and axis == 0 for axis in axes):
         raise InvalidArgument("pmap takes rows of a first axis: in_axes is 0, or a list of 0 and None for each "
-                              "argument, not %r" % (in_axes,), code="BAD_ARGUMENT", remedy="move the axis to the front")  # fmt: skip
+                              "argument, not %r" % (in_axes,), code="BAD_ARGUMENT",
+                              remedy="move the axis to the front")  # fmt: skip
     mapped = jax.vmap(function, in_axes=in_axes, out_axes=out_axes, axis_name=axis_name, axis_size=len(devices))
 
     @functools.wraps(function)

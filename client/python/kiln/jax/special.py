@@ -54,9 +54,9 @@ def of_one(*names: str, wide: bool = False) -> Callable[[Callable[[Any], Any]], 
 
 
 for _name, _function in {
-    "exp": functions.exp, "exp2": functions.exp2, "log": functions.log, "sqrt": functions.sqrt, "rsqrt": functions.rsqrt,
+    "exp": functions.exp, "exp2": functions.exp2, "log": functions.log, "sqrt": functions.sqrt,
     "sin": functions.sin, "cos": functions.cos, "tan": trigonometric.tan, "tanh": special.tanh, "erf": special.erf,
-    "logistic": nn.sigmoid,
+    "logistic": nn.sigmoid, "rsqrt": functions.rsqrt,
 }.items():  # fmt: skip
     of_one(_name)(_function)
 
