@@ -1,4 +1,4 @@
-"""The functions of numpy_cases.py and lax_cases.py, by jax and by kiln.jax: none is wrong, and refused are these."""
+"""The rows of numpy_cases.py, lax_cases.py and edge_cases.py, by jax and by kiln.jax: none is wrong, few refused."""
 
 import sys
 import unittest
@@ -7,6 +7,7 @@ from support_jax import JaxTest, jax
 
 if jax is not None:
     import compare
+    import edge_cases
     import lax_cases
     import numpy_cases
 
@@ -14,6 +15,7 @@ if jax is not None:
 REFUSED = {
     "numpy": "gcd:integers lcm:integers fft.fft",
     "lax": "scatter_apply scipy.special.gammainc scipy.special.zeta random.gamma random.poisson",
+    "edges": "",
 }
 
 
@@ -29,6 +31,12 @@ class Cases(JaxTest):
 
     def test_functions_of_lax_nn_and_random(self):
         self.check("lax", lax_cases.CASES)
+
+    def test_what_lies_at_the_limits(self):
+        self.check("edges", edge_cases.CASES)
+        with jax.enable_x64(True):
+            wide = [compare.outcome(*case[1:]) for case in edge_cases.WIDE]
+        self.assertEqual(wide, [("passed", "")] * len(wide))
 
 
 if __name__ == "__main__":

@@ -64,6 +64,23 @@ class Jit(JaxTest):
         last = kiln.jax.jit(lambda x, how: getattr(jnp, how)(x), static_argnums=-1)
         self.assertEqual(last(x, "min").item(), 1.0)
 
+    def test_static_arguments_are_meant_by_place_and_by_name(self):
+        by_name = kiln.jax.jit(lambda x, how="sum": getattr(jnp, how)(x), static_argnames="how")
+        by_place = kiln.jax.jit(lambda x, how="sum": getattr(jnp, how)(x), static_argnums=1)
+        x = np.float32([1, 5, 2])
+        for function in (by_name, by_place):
+            found = [function(x, "max").item(), function(x, how="min").item(), function(x).item()]
+            self.assertEqual(found, [5.0, 1.0, 8.0])
+
+    def test_an_integer_that_its_dtype_does_not_hold_is_an_error(self):
+        same = kiln.jax.jit(lambda x: x)
+        for number in (2**40, -(2**31) - 1, 2**70):
+            with self.assertRaises(OverflowError):
+                same(number)
+        self.assertEqual((same(2**31 - 1).item(), same(True).item()), (2**31 - 1, True))
+        with jax.enable_x64(True):
+            self.assertEqual(same(2**40).item(), 2**40)
+
     def test_a_donated_argument_is_gone(self):
         step = kiln.jax.jit(lambda x, y: x + y, donate_argnums=0)
         x = kiln.array(np.float32([1, 2]))
@@ -98,6 +115,12 @@ class Jit(JaxTest):
     def test_within_what_jax_and_kiln_trace(self):
         inner = kiln.jax.jit(lambda x: jnp.sin(x) * x)
         self.assertAlmostEqual(float(jax.grad(inner)(2.0)), float(jax.grad(lambda x: jnp.sin(x) * x)(2.0)), places=6)
+        given = kiln.array(np.float32([2]))
+        for x in (2.0, given):  # no argument is jax's
+            slope = jax.grad(lambda y, x=x: jnp.sum(y * inner(x)))(1.0)
+            self.assertAlmostEqual(float(slope), 2 * np.sin(2), places=6)
+        self.assertEqual(jax.jit(lambda x: kiln.jax.jit(lambda y: y + x)(2.0))(1.0).item(), 3.0)
+        self.assertEqual(float(jax.grad(lambda x: kiln.jax.jit(lambda y: x * x * y)(2.0))(3.0)), 12.0)
         outer = kiln.jit(lambda x: kiln.exp(inner(x)))
         np.testing.assert_allclose(outer(np.float32([0.5, 1])).numpy(), np.exp(np.sin([0.5, 1]) * [0.5, 1]), rtol=1e-6)
 

@@ -74,6 +74,25 @@ class Models(JaxTest):
         with self.assertRaisesRegex(kiln.ShapeError, "6 rows are not 4 equal shares"):
             total(np.ones(6, np.float32))
 
+    def test_pmap_takes_a_row_for_each_device(self):
+        double = lambda x, y=0: x * 2  # noqa: E731
+        self.assertEqual(np.asarray(kiln.jax.pmap(double, devices=DEVICES)(np.arange(4))).tolist(), [0, 2, 4, 6])
+        for axes in (1, {"x": 0}, (0, 1), (0, {"x": 0}), None):
+            with self.assertRaisesRegex(kiln.InvalidArgument, "in_axes is 0, or a list of 0 and None"):
+                kiln.jax.pmap(double, devices=DEVICES, in_axes=axes)
+        for rows in (8, 3):
+            with self.assertRaisesRegex(kiln.ShapeError, r"a row for each, not an argument of shape \(%d,\)" % rows):
+                kiln.jax.pmap(double, devices=DEVICES)(np.arange(rows))
+
+    def test_what_reads_within_the_rows_of_a_share(self):
+        x = np.arange(40, dtype=np.float32).reshape(8, 5) * 7 % 11
+        for function in (lambda x: jax.numpy.argsort(x, 1), lambda x: jax.numpy.cumsum(x, 1)):
+            ours = kiln.jax.jit(function, devices=DEVICES, split_argnums=0)
+            self.assertEqual(np.asarray(ours(x)).tolist(), np.asarray(function(x)).tolist())
+        for function in (lambda x: jax.numpy.sort(x, 1), lambda x: x[:, np.array([1, 3])]):
+            with self.assertRaisesRegex(kiln.InvalidArgument, "INDEX along axis 0, which is split over devices"):
+                kiln.jax.jit(function, devices=DEVICES, split_argnums=0)(x)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -8,8 +8,10 @@ from __future__ import annotations
 from typing import Any
 
 from kiln import elementwise as ops, functions
+from kiln.composed.division import fmod
 from kiln.dtypes import bool_, dtype as dtype_of, float64
 from kiln.jax.table import rule
+from kiln.promotion import limits
 from kiln.value import emit
 
 
@@ -68,15 +70,10 @@ def div(e: Any, x: Any, y: Any) -> Any:
 
 @rule("rem")
 def rem(e: Any, x: Any, y: Any) -> Any:
-    """The remainder with the dividend's sign; of floats in float64, where the product is exact."""
+    """The remainder with the dividend's sign; of floats in float64, exact for quotients up to 2^104."""
     if not x.dtype.is_float:
         return ops.where(y == 0, x, emit("CMOD", (x, y), e.dtype, e.shape))
-    a, b = ops.astype(functions.absolute(x), float64), ops.astype(functions.absolute(y), float64)
-    left = a - functions.trunc(a / b) * b
-    left = ops.where(left < 0, left + b, ops.where(left >= b, left - b, left))
-    left = ops.where(ops.equal(b, float("inf")), ops.where(a < float("inf"), a, float("nan")), left)
-    left = ops.astype(left, x.dtype)
-    return ops.where(x < 0, ops.negative(left), left)
+    return ops.astype(fmod(ops.astype(x, float64), ops.astype(y, float64)), x.dtype)
 
 
 @rule("neg")
@@ -230,8 +227,9 @@ def clamp(e: Any, least: Any, x: Any, greatest: Any) -> Any:
 @rule("convert_element_type")
 def convert(e: Any, x: Any) -> Any:
     kind = e.dtype
-    if x.dtype.is_float and kind.is_integer and kind.itemsize < 4:  # as XLA: through int32, and cut
-        x = ops.astype(x, "int32")
+    if x.dtype.is_float and kind.is_integer and kind.itemsize < 4:  # int32 first, of which NaN makes 0
+        least, greatest = limits(kind)
+        x = ops.minimum(ops.maximum(ops.astype(x, "int32"), least), greatest)
     return ops.astype(x, kind)
 
 

@@ -11,21 +11,11 @@ from typing import Any, List, Optional
 
 from kiln import elementwise as ops, movement, reduce as reductions
 from kiln.dtypes import int32
-from kiln.jax.movement import along, looked_up
+from kiln.jax.movement import along, integers, looked_up
 from kiln.jax.reductions import least_of, wide
 from kiln.jax.table import rule
 from kiln.promotion import limits
 from kiln.value import count
-
-
-def integers(x: Any) -> Any:
-    return (
-        ops.astype(x, "int64")
-        if x.dtype.kind == "u" and x.dtype.itemsize >= 4
-        else ops.astype(x, int32)
-        if x.dtype.itemsize < 4
-        else x
-    )
 
 
 def fill_of(kind: Any) -> Any:

@@ -11,10 +11,12 @@ where the arrays are. Results are kiln.Arrays, which go into the next call witho
 from __future__ import annotations
 
 import functools
-from typing import Any, Callable, Dict, List, Optional, Sequence, Set, Tuple, Union
+import inspect
+from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Set, Tuple, Union
 
 import jax
 import numpy as np
+from jax._src.core import trace_state_clean
 
 from kiln.errors import InvalidArgument
 from kiln.functional import leaves as leaf_kinds
@@ -23,7 +25,7 @@ from kiln.functional.kept import Kept
 from kiln.functional.traced import trace
 from kiln.functional.tracing import active
 from kiln.jax.evaluate import Evaluator
-from kiln.jax.leaves import Type, entered, left, refuse, taken
+from kiln.jax.leaves import Type, entered, left, local, refuse, taken
 from kiln.jax.spread import spread_over
 from kiln.tensor import Tensor
 
@@ -43,7 +45,7 @@ class Jitted:
             raise InvalidArgument("jit takes a function, not %r" % (function,), code="BAD_ARGUMENT")
         functools.update_wrapper(self, function, updated=())
         self._function, self._client, self._name = function, client, name_of(function)
-        self._static_at, self._static_names = set(several(static_argnums)), set(several(static_argnames))
+        self._static_at, self._static_names = both_ways(function, several(static_argnums), several(static_argnames))
         self._donated, self._split = set(several(donate_argnums)), set(several(split_argnums))
         self._devices, self._options = tuple(devices), options
         if self._devices and self._donated:
@@ -60,10 +62,10 @@ class Jitted:
         dynamic = [None if at in static_at else value for at, value in enumerate(args)]
         rest = {name: value for name, value in named.items() if name not in self._static_names}
         values, form = jax.tree_util.tree_flatten((dynamic, rest))
-        if any(isinstance(leaf, jax.core.Tracer) for leaf in values):
-            return self._function(*args, **named)
         statics = tuple((at, args[at]) for at in sorted(static_at)) + tuple(
             (name, named[name]) for name in sorted(self._static_names & set(named)))  # fmt: skip
+        if not trace_state_clean() or any(isinstance(leaf, jax.core.Tracer) for leaf in values):
+            return self._plain(form, map(local, values), statics)
         given: List[Any] = []
         kinds: List[Type] = []
         for at, leaf in enumerate(values):
@@ -90,17 +92,21 @@ class Jitted:
         """Those of `count` arguments that are meant; negative numbers count from the last."""
         return {at % count for at in numbers if -count <= at < count}
 
+    def _plain(self, form: Any, leaves: Iterable[Any], statics: Tuple[Any, ...]) -> Any:
+        """The function itself, of these leaves."""
+        args, named = jax.tree_util.tree_unflatten(form, leaves)
+        for at, value in statics:
+            if isinstance(at, int):
+                args[at] = value
+            else:
+                named[at] = value
+        return self._function(*args, **named)
+
     def _jaxpr(self, form: Any, kinds: Sequence[Type], statics: Tuple[Any, ...]) -> Tuple[Any, Any]:
         """The function as a jaxpr of its leaves, and the form of its value."""
 
         def flat(*leaves: Any) -> Any:
-            args, named = jax.tree_util.tree_unflatten(form, leaves)
-            for at, value in statics:
-                if isinstance(at, int):
-                    args[at] = value
-                else:
-                    named[at] = value
-            return self._function(*args, **named)
+            return self._plain(form, leaves, statics)
 
         jaxpr, shapes = jax.make_jaxpr(flat, return_shape=True)(*(kind.aval for kind in kinds))
         return jaxpr, jax.tree_util.tree_structure(shapes)
@@ -137,6 +143,18 @@ class Jitted:
 
     def __repr__(self) -> str:
         return "<kiln.jax.jit of %s, traced %d times>" % (self._name, len(self._cache))
+
+
+def both_ways(function: Callable[..., Any], at: Sequence[int], names: Sequence[str]) -> Tuple[Set[int], Set[str]]:
+    """Arguments by number and by name: those that are given one way only, the other way too."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):  # of a function that Python does not know
+        return set(at), set(names)
+    placed = [one.name for one in parameters if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
+    named = {one.name for one in parameters if one.kind is one.POSITIONAL_OR_KEYWORD}
+    more = {placed[one] for one in at if -len(placed) <= one < len(placed)} & named
+    return {*at, *(placed.index(name) for name in names if name in placed)}, {*names, *more}
 
 
 def paths_of(form: Any) -> List[Any]:

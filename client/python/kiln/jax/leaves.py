@@ -41,7 +41,8 @@ def refuse(leaf: Any, where: str) -> UnsupportedDType:
 
 
 def taken(leaf: Any) -> Optional[Tuple[Any, Type]]:
-    """What a program is given for a leaf, and its type; None for what is no leaf. UnsupportedDType for complex ones."""
+    """What a program is given for a leaf, and its type; None for what is no leaf. UnsupportedDType for complex ones,
+    OverflowError for a Python int that its dtype does not hold."""
     if isinstance(leaf, (Held, Buffer, Shards, Value)):
         kind = dtype_of(leaf.dtype).numpy
         return leaf, Type(jax.dtypes.canonicalize_dtype(kind), tuple(leaf.shape), False)
@@ -50,10 +51,18 @@ def taken(leaf: Any) -> Optional[Tuple[Any, Type]]:
     weak = type(leaf) in (bool, int, float) or bool(getattr(leaf, "weak_type", False))
     if not weak and not isinstance(leaf, (np.ndarray, np.generic, jax.Array)):
         return None
+    if type(leaf) is int:
+        kind = jax.dtypes.canonicalize_dtype(np.int64)
+        return np.asarray(leaf, kind), Type(kind, (), True)
     array = np.asarray(leaf)
     kind = jax.dtypes.canonicalize_dtype(array.dtype)
     dtype_of(kind)
     return array.astype(kind, copy=False), Type(kind, array.shape, weak)
+
+
+def local(leaf: Any) -> Any:
+    """A leaf for jax, which knows no array of ours."""
+    return jax.numpy.asarray(leaf.numpy()) if isinstance(leaf, (Held, Shards)) else leaf
 
 
 def entered(value: Any, kind: Type) -> Any:

@@ -117,18 +117,17 @@ def inner_padded(x: Any, between: Sequence[int], value: Any) -> Any:
 
 
 def padded(x: Any, widths: Sequence[Tuple[int, int]], value: Any) -> Any:
-    """Elements of `value`, a number or a tensor of shape (), around x; negative widths take elements away."""
-    cut = [
-        (max(0, -before), max(max(0, -before), size - max(0, -after))) for size, (before, after) in zip(x.shape, widths)
-    ]
-    x = movement.shrink(x, cut)
+    """Elements of `value`, a number or a tensor of shape (), around x; then negative widths take elements away."""
     grown = [(max(0, before), max(0, after)) for before, after in widths]
     if not any(map(any, grown)):
-        return x
-    if isinstance(value, (bool, int, float)):
-        return movement.pad(x, grown, value)
-    inside = movement.pad(x.graph.full(x.shape, True, "bool"), grown, False)
-    return ops.where(inside, movement.pad(x, grown), value)
+        pass
+    elif isinstance(value, (bool, int, float)):
+        x = movement.pad(x, grown, value)
+    else:
+        inside = movement.pad(x.graph.full(x.shape, True, "bool"), grown, False)
+        x = ops.where(inside, movement.pad(x, grown), value)
+    cut = [(max(0, -before), size - max(0, -after)) for size, (before, after) in zip(x.shape, widths)]
+    return movement.shrink(x, [(first, max(first, end)) for first, end in cut])
 
 
 def number_of(value: Any) -> Any:
@@ -171,9 +170,18 @@ def along(x: Any, axis: int, rank: int) -> Any:
     return movement.reshape(x, tuple(x.size if at == axis else 1 for at in range(rank)))
 
 
+def integers(x: Any) -> Any:
+    """Places as int32 or int64, which hold any axis' extent; those beyond int64 are its greatest."""
+    if x.dtype.itemsize < 4:
+        return ops.astype(x, int32)
+    if x.dtype.kind == "u":
+        return ops.astype(ops.minimum(x, 2**63 - 1) if x.dtype.itemsize == 8 else x, "int64")
+    return x
+
+
 def started(start: Any, size: int, extent: int) -> Any:
     """A box's first place along an axis, moved so that it is inside; int32."""
-    start = ops.astype(start, "int64") if start.dtype.kind == "u" else start
+    start = integers(start)
     return ops.astype(ops.minimum(ops.maximum(start, 0), extent - size), int32)
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Tuple
+import functools
+from typing import Any, Callable, List, Tuple
 
 import jax
 from jax.extend import core
@@ -57,7 +58,7 @@ Fold = Callable[[Any, Any], Any]
 
 
 def folded(x: Any, axes: Tuple[int, ...], first: Any, fold: Fold) -> Any:
-    """Over axes by a function of two tensors, halves against halves; `first` changes nothing."""
+    """Over axes by a function of two tensors, halves against halves; `first` is that of no elements."""
     rest = [axis for axis in range(x.ndim) if axis not in axes]
     x = movement.transpose(x, [*axes, *rest]) if x.ndim else x
     x = (
@@ -65,12 +66,13 @@ def folded(x: Any, axes: Tuple[int, ...], first: Any, fold: Fold) -> Any:
         if x.size
         else x.graph.full((1, *x.shape[len(axes) :]), first, x.dtype)
     )
+    odd: List[Any] = []
     while x.shape[0] > 1:
-        if x.shape[0] % 2:
-            x = movement.pad(x, [(0, 1)] + [(0, 0)] * (x.ndim - 1), first)
         half = x.shape[0] // 2
-        x = fold(x[:half], x[half:])
-    return x[0]
+        if x.shape[0] % 2:
+            odd.append(x[2 * half])
+        x = fold(x[:half], x[half : 2 * half])
+    return functools.reduce(fold, odd, x[0])
 
 
 @rule("reduce_and")
@@ -95,10 +97,11 @@ def general(e: Any, x: Any, *more: Any) -> Any:
     """Of one operand, by a function of two numbers that it gives for whole tensors as well."""
     if len(more) != 1:
         raise e.refuse("it reduces several operands at once")
-    first = getattr(more[0], "item", lambda: None)()
-    if first is None:
-        raise e.refuse("its first value is not known while it is traced")
-    return folded(e.run.lift(x), tuple(e.params["dimensions"]), first, _of_arrays(e, closed_of(e.params)))
+    x, first = e.run.lift(x), movement.broadcast_to(e.run.lift(more[0]), e.shape)
+    if not x.size:
+        return first
+    fold = _of_arrays(e, closed_of(e.params))
+    return fold(first, folded(x, tuple(e.params["dimensions"]), 0, fold))
 
 
 def _of_arrays(e: Any, computation: Any) -> Fold:

@@ -12,6 +12,7 @@ from typing import Any, Callable, Sequence
 import numpy as np
 
 from kiln import elementwise as ops, functions, movement, nn, reduce, special
+from kiln.composed import trigonometric
 from kiln.dtypes import float32, float64
 from kiln.jax.table import rule
 
@@ -53,22 +54,11 @@ def of_one(*names: str, wide: bool = False) -> Callable[[Callable[[Any], Any]], 
 
 
 for _name, _function in {
-    "exp": functions.exp, "exp2": functions.exp2, "log": functions.log, "sqrt": functions.sqrt, "sin": functions.sin,
-    "tanh": special.tanh, "erf": special.erf, "logistic": nn.sigmoid, "rsqrt": functions.rsqrt,
+    "exp": functions.exp, "exp2": functions.exp2, "log": functions.log, "sqrt": functions.sqrt,
+    "sin": functions.sin, "cos": functions.cos, "tan": trigonometric.tan, "tanh": special.tanh, "erf": special.erf,
+    "logistic": nn.sigmoid, "rsqrt": functions.rsqrt,
 }.items():  # fmt: skip
     of_one(_name)(_function)
-
-
-@of_one("cos")
-def cos(x: Any) -> Any:
-    """By half the angle, which is exact, where the sine of π/2 - x is not."""
-    half = functions.sin(x * 0.5)
-    return 1 - 2 * half * half
-
-
-@of_one("tan")
-def tan(x: Any) -> Any:
-    return functions.sin(x) / cos(x)
 
 
 @of_one("log1p")
@@ -122,7 +112,7 @@ def asinh(x: Any) -> Any:
 
 @of_one("acosh", wide=True)
 def acosh(x: Any) -> Any:
-    return functions.log(x + functions.sqrt((x - 1) * (x + 1)))
+    return ops.where(x < 1, float("nan"), functions.log(x + functions.sqrt((x - 1) * (x + 1))))
 
 
 @of_one("atanh", wide=True)
@@ -231,8 +221,10 @@ def erf_inv(x: Any) -> Any:
     return ops.where(ops.equal(functions.absolute(x), 1), x * _INFINITY, y)
 
 
-# Points on half a circle, over which Bessel's integrals are sums: within float32's rounding up to 2,000.
-_POINTS = 128
+# Points on half a circle, over which Bessel's integrals are sums: within float32's rounding up to 2,000. Beyond
+# 1,000 their series in 1 / x is.
+_POINTS, _FAR_BESSEL = 128, 1000
+_SERIES = ((1, 1 / 8, 9 / 128, 75 / 1024), (1, -3 / 8, -15 / 128, -105 / 1024))  # of I0 and I1
 
 
 def _bessel(x: Any, order: int) -> Any:
@@ -241,7 +233,10 @@ def _bessel(x: Any, order: int) -> Any:
     cosines = np.cos((np.arange(_POINTS) + 0.5) * (np.pi / _POINTS))
     terms = functions.exp(movement.expand_dims(a, a.ndim) * (cosines - 1))
     terms = terms * cosines if order else terms
-    value = ops.astype(reduce.mean(terms, terms.ndim - 1), x.dtype)
+    far = a > _FAR_BESSEL
+    beyond = ops.where(far, a, 1)
+    series = polynomial(1 / beyond, _SERIES[order]) / functions.sqrt(2 * math.pi * beyond)
+    value = ops.astype(ops.where(far, series, reduce.mean(terms, terms.ndim - 1)), x.dtype)
     return ops.where(x < 0, ops.negative(value), value) if order else value
 
 
@@ -299,5 +294,5 @@ def digamma(x: Any) -> Any:
         below = 1 / (base + n) if below is None else below + 1 / (base + n)
     value = ops.where(small, value - below, value)
     turn = math.pi * (x - functions.floor(x))
-    value = ops.where(low, value - math.pi * cos(turn) / functions.sin(turn), value)
+    value = ops.where(low, value - math.pi * functions.cos(turn) / functions.sin(turn), value)
     return ops.where((x <= 0) & ops.equal(x, functions.floor(x)), float("nan"), value)

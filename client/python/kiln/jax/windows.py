@@ -10,11 +10,11 @@ from typing import Any, Callable, Sequence
 
 from kiln import elementwise as ops, movement, reduce as reductions
 from kiln.dtypes import int32
-from kiln.jax.movement import inner_padded, number_of, padded
+from kiln.jax.movement import inner_padded, padded
 from kiln.jax.products import inner_kind
 from kiln.jax.reductions import greatest_of, least_of
 from kiln.jax.table import rule
-from kiln.value import count
+from kiln.value import count, emit
 
 
 def places(size: int, window: int, step: int, between: int) -> int:
@@ -136,8 +136,10 @@ def reduce_window(e: Any, x: Any, *more: Any) -> Any:
     op = _BY_NAME.get(equations[0].primitive.name) if len(equations) == 1 else None
     if len(more) != 1 or op is None:
         raise e.refuse("only sums, products and maxima of one operand are taken over windows")
-    seen = boxed(e, e.run.lift(x), number_of(more[0]))
-    return reductions.reduce(op, seen, (seen.ndim - 1,), False)
+    x = e.run.lift(x)
+    seen = boxed(e, x, {"ADD": 0, "MUL": 1, "MAX": least_of(x.dtype)}[op])
+    total = reductions.reduce(op, seen, (seen.ndim - 1,), False)
+    return emit(op, (e.run.lift(more[0]), total), total.dtype, total.shape)
 
 
 @rule("select_and_scatter_add")
