@@ -12,6 +12,8 @@
 namespace kiln::server {
 namespace {
 
+class BatcherTest : public ::testing::Test, protected BatcherFixture {};
+
 TEST_F(BatcherTest, WhoHasGoneIsAnsweredWhileAnotherRuns) {
   std::atomic<bool> cancelled{false};
   Control control, late;
@@ -91,7 +93,7 @@ TEST_F(BatcherTest, RunsThatEndAtOnceAreNoRecursion) {
 
 TEST_F(BatcherTest, ARunThatDoesNotComeOnHoldsUpNobody) {
   Batcher batcher([this](ExecuteRequest request, const Control& control,
-                         ExecuteCallback done) { Run(request, control, std::move(done)); },
+                         ExecuteCallback done) { Begin(request, control, std::move(done)); },
                   &buffers_, &metrics_, absl::ZeroDuration());
   Member& a = Ask("a", {}, 1, &batcher);
   Ask("b", {}, 1, &batcher);

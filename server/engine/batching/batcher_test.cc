@@ -15,6 +15,8 @@
 namespace kiln::server {
 namespace {
 
+class BatcherTest : public ::testing::Test, protected BatcherFixture {};
+
 TEST_F(BatcherTest, WhatComesWhileOneRunsIsRunAsOne) {
   Member& a = Ask("a");
   ASSERT_EQ(asked_.size(), 1u);  // at once
