@@ -57,7 +57,7 @@ def analyze(address, name, width, callers, seconds):
         environment = dict(os.environ, LD_LIBRARY_PATH=os.environ.get("KILN_PEERS", ""))
         run = subprocess.run(
             [str(ANALYZER), "-m", name, "-u", address, "-i", "grpc", "--shape", "x:1,%d" % width, "-f", table.name,
-             "--concurrency-range", str(callers), "-p", str(seconds * 1000), "-s", "900", "-r", "1"],
+             "--concurrency-range", str(callers), "-p", str(seconds * 1000), "-s", "999", "-r", "4"],
             env=environment, capture_output=True, text=True)  # fmt: skip
         rows = list(csv.DictReader(open(table.name)))
     if not rows:

@@ -1,11 +1,9 @@
-"""onnxruntime behind a plain gRPC server of the open inference protocol: a model FILE, at a port of its own.
+"""onnxruntime behind a plain gRPC server of the open inference protocol: a model at a port of its own.
 
     serving_peer.py FILE    prints the port
 """
 
 import sys
-import threading
-import time
 from concurrent import futures
 
 import grpc
@@ -24,7 +22,6 @@ def dimensions(shape):
 class Service(pb_grpc.GRPCInferenceServiceServicer):
     def __init__(self, path):
         self.session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
-        self.count, self.nanoseconds, self.lock = 0, 0, threading.Lock()
 
     def ServerLive(self, request, context):
         return pb.ServerLiveResponse(live=True)
@@ -36,7 +33,7 @@ class Service(pb_grpc.GRPCInferenceServiceServicer):
         return pb.ModelReadyResponse(ready=True)
 
     def ServerMetadata(self, request, context):
-        return pb.ServerMetadataResponse(name="onnxruntime", version=onnxruntime.__version__, extensions=["statistics"])
+        return pb.ServerMetadataResponse(name="onnxruntime", version=onnxruntime.__version__)
 
     def ModelMetadata(self, request, context):
         answer = pb.ModelMetadataResponse(name=request.name, versions=["1"], platform="onnxruntime_onnx")
@@ -54,25 +51,13 @@ class Service(pb_grpc.GRPCInferenceServiceServicer):
             answer.config.output.add(name=tensor.name, data_type="TYPE_FP32", dims=dimensions(tensor.shape))
         return answer
 
-    def ModelStatistics(self, request, context):
-        answer = pb.ModelStatisticsResponse()
-        row = answer.model_stats.add(name=request.name, version="1", inference_count=self.count,
-                                     execution_count=self.count)  # fmt: skip
-        for part in (row.inference_stats.success, row.inference_stats.compute_infer):
-            part.count, part.ns = self.count, self.nanoseconds
-        return answer
-
     def ModelInfer(self, request, context):
-        begin = time.monotonic_ns()
         given = {tensor.name: np.frombuffer(raw, np.float32).reshape(tensor.shape)
                  for tensor, raw in zip(request.inputs, request.raw_input_contents)}  # fmt: skip
         answer = pb.ModelInferResponse(model_name=request.model_name, model_version="1", id=request.id)
         for tensor, array in zip(self.session.get_outputs(), self.session.run(None, given)):
             answer.outputs.add(name=tensor.name, datatype="FP32", shape=array.shape)
             answer.raw_output_contents.append(array.tobytes())
-        with self.lock:
-            self.count += 1
-            self.nanoseconds += time.monotonic_ns() - begin
         return answer
 
 
