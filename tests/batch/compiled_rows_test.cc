@@ -1,6 +1,5 @@
-// Compiled for the CPU, rows that run with others have the very bits that they have alone: what a batch is made of
-// shows in nobody's numbers. The interpreter has its turn in random_rows_test.cc; here, sums in another order would
-// differ.
+// Compiled for the CPU, a row that runs with others has the very bits that it has alone. The interpreter has its turn
+// in random_rows_test.cc; here, sums in another order would differ.
 #include <gtest/gtest.h>
 
 #include <bit>

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "server/engine/engine.h"
 #include "tests/e2e/server_fixture.h"
@@ -12,8 +13,8 @@
 namespace kiln::e2e {
 namespace {
 
-// Of x, float32 [n, 2] in slot 0, and w, float32 [2] in slot 1, x * w; n, 1 to 64, is slot 5.
-constexpr char kScaled[] = R"(
+// Node 4 is x, float32 [n, 2] in slot 0, where n, 1 to 64, is slot 5; node 10 is x * w, of w, float32 [2] in slot 1.
+constexpr char kProduct[] = R"(
   0 STACK []
   1 PARAM [0] slot=5 dtype=int32 space=ALU name="n" min=1 max=64
   2 CONST [] weakint 2
@@ -25,25 +26,10 @@ constexpr char kScaled[] = R"(
   8 RESHAPE [5, 7]
   9 EXPAND [8, 3]
   10 MUL [4, 9]
-  11 TUPLE [10]
 )";
-
-// The same, and the sum of all rows.
-constexpr char kWithTotal[] = R"(
-  0 STACK []
-  1 PARAM [0] slot=5 dtype=int32 space=ALU name="n" min=1 max=64
-  2 CONST [] weakint 2
-  3 STACK [1, 2]
-  4 PARAM [3] slot=0 dtype=float32
-  5 PARAM [2] slot=1 dtype=float32
-  6 CONST [] weakint 1
-  7 STACK [6, 2]
-  8 RESHAPE [5, 7]
-  9 EXPAND [8, 3]
-  10 MUL [4, 9]
-  11 REDUCE [4] ADD axes=(0, 1)
-  12 TUPLE [10, 11]
-)";
+constexpr char kScaled[] = "11 TUPLE [10]\n";
+// The sum of all rows beside it.
+constexpr char kWithTotal[] = "11 REDUCE [4] ADD axes=(0, 1)\n12 TUPLE [10, 11]\n";
 
 class BatchingTest : public ServerTest {
  protected:
@@ -61,8 +47,8 @@ class BatchingTest : public ServerTest {
     ASSERT_TRUE(Upload(*stubs_, weights_, BytesOf({10, 100})).ok());
   }
 
-  void Use(const char* text) {
-    graph_ = GraphOf(text);
+  void Use(const char* results) {
+    graph_ = GraphOf(absl::StrCat(kProduct, results));
     // Else the first would run on a thread that compiles, which might still look for more when others come.
     ASSERT_TRUE(Compile(*stubs_, graph_).ok());
     // Slow at first, as the compiler sees it; it is known once it has run.

@@ -24,8 +24,8 @@ constexpr uint64_t kMaxJoinedBytes = 4 << 20;
 constexpr size_t kMaxWaiting = 1024;
 // How soon those are answered that nobody waits for any more.
 constexpr absl::Duration kTick = absl::Milliseconds(5);
-// Runs that end at once are started by whoever came, who has other things to do, too.
-constexpr int kMostInARow = 16;
+// A thread that came with a request starts so many runs at most, if each ends at once; the batcher's own goes on.
+constexpr int kMaxRunsInARow = 16;
 
 uint64_t ExpectedNs(const StoredProgram& program, int64_t rows) {
   const std::optional<uint64_t> expected = program.row_times.Expected(rows);
@@ -98,7 +98,7 @@ void Batcher::Drive(const LinePtr& line) {
         --driven_;
         return;
       }
-      if (started == kMostInARow) {
+      if (started == kMaxRunsInARow) {
         handed_.push_back(line);
         return bell_.Ring();
       }

@@ -42,8 +42,7 @@ class Batcher {
   ~Batcher();
 
   // Takes a member, or says false if it is to be run alone, now. What members' requests and controls point to lives
-  // until their answers. They are called here, on a device's thread, or on one that answers those that nobody waits for
-  // any more while they wait.
+  // until their answers. They are called here, on a device's thread, or on the batcher's own.
   bool Add(BatchMember& member);
 
  private:

@@ -1,5 +1,5 @@
-// Several requests of one program as one run: their rows, one after the other. compiler/batch/row_wise.h says when that
-// changes nobody's numbers; StoredProgram::rows is there where it holds.
+// Several requests of one program as one run: their rows, one after the other. compiler/batch/row_wise.h says when each
+// then gets the same results as alone; StoredProgram::rows is set where that holds. Tested by batcher_test.
 #ifndef KILN_SERVER_ENGINE_BATCHING_JOIN_H_
 #define KILN_SERVER_ENGINE_BATCHING_JOIN_H_
 

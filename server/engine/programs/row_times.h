@@ -33,13 +33,15 @@ class RowTimes {
     const auto r = static_cast<double>(rows);
     const double mean_rows = r_ / n_, mean_ns = t_ / n_;
     const double spread = rr_ / n_ - mean_rows * mean_rows;
-    if (spread < 1e-3 * mean_rows) return static_cast<uint64_t>(mean_ns * std::max(1.0, r / mean_rows));
+    if (spread < 1e-3 * mean_rows) return Nanos(mean_ns * std::max(1.0, r / mean_rows));
     const double slope = std::max(0.0, (rt_ / n_ - mean_rows * mean_ns) / spread);
-    return static_cast<uint64_t>(std::max(0.0, mean_ns + slope * (r - mean_rows)));
+    return Nanos(mean_ns + slope * (r - mean_rows));
   }
 
  private:
   static constexpr double kKept = 0.97;
+  // Rows without elements may be as many as an integer holds.
+  static uint64_t Nanos(double ns) { return static_cast<uint64_t>(std::clamp(ns, 0.0, 1e18)); }
 
   mutable absl::Mutex mutex_;
   // Weighted sums over runs: of 1, rows, times, rows squared, rows by times.

@@ -29,6 +29,12 @@ TEST(RowTimesTest, WhatWasLongAgoCountsForLittle) {
   EXPECT_NEAR(static_cast<double>(*times.Expected(2)), 1000, 20);
 }
 
+TEST(RowTimesTest, AnyNumberOfRowsHasATime) {
+  RowTimes times;
+  for (int rows : {1, 2, 3}) times.Observe(rows, 1'000'000 * static_cast<uint64_t>(rows));
+  EXPECT_EQ(times.Expected(int64_t{1} << 62), 1'000'000'000'000'000'000u);
+}
+
 // A slope below zero is noise.
 TEST(RowTimesTest, MoreRowsAreNeverExpectedToTakeLess) {
   RowTimes times;
