@@ -1,0 +1,269 @@
+"""What a server, or the way to it, does to a client.
+
+FAULTS must be withstood: a case that names one says what is then right. MUTANTS are servers that lie: each must make the
+case fail that it names, or the suite would not notice.
+"""
+
+import grpc
+
+from kiln import errors
+from kiln.v1 import buffer_service_pb2, device_service_pb2, error_pb2, kernel_service_pb2, tensor_pb2
+from wire_proxy import Cut, Rule
+
+DETAILS = "grpc-status-details-bin"
+
+
+class Refused(grpc.RpcError):
+    """What a proxy answers by itself, as kilnd answers failures."""
+
+    def __init__(self, status, text="", **detail):
+        self._status, self._text = status, text
+        packed = errors._Status()
+        packed.details.add(type_url="type.googleapis.com/kiln.v1.ErrorDetail",
+                           value=error_pb2.ErrorDetail(**detail).SerializeToString())  # fmt: skip
+        self._trailers = ((DETAILS, packed.SerializeToString()),) if detail else ()
+
+    def code(self):
+        return self._status
+
+    def details(self):
+        return self._text
+
+    def trailing_metadata(self):
+        return self._trailers
+
+
+class HandsOn(Rule):
+    """Nothing; but calls are counted."""
+
+
+class LosesAnswers(Rule):
+    """The first answer of these calls is lost; what they asked for has happened."""
+
+    METHODS = ("KernelService.Compile", "KernelService.Execute")
+
+    def answer(self, method, message, call):
+        if method in self.METHODS and call["number"] == 1:
+            raise Cut
+        return [message]
+
+
+class AnswersTwice(Rule):
+    """Each answer of a stream comes twice."""
+
+    def answer(self, method, message, call):
+        return [message, message] if method == "KernelService.Submit" else [message]
+
+
+class IsBusy(Rule):
+    """Refuses to compile, and says when to come again; `most` times."""
+
+    most = 2
+
+    def answer(self, method, message, call):
+        if method == "KernelService.Compile" and call["number"] <= self.most:
+            raise Refused(grpc.StatusCode.RESOURCE_EXHAUSTED, "too many compilations", code=error_pb2.QUOTA_EXCEEDED,
+                          limit="compiles_at_once", limit_value=1, used=1, retry_after_ms=10)  # fmt: skip
+        return [message]
+
+
+class StaysBusy(IsBusy):
+    most = 1 << 30
+
+
+class GivesHalf(Rule):
+    """A download ends in the middle of its second chunk."""
+
+    def answer(self, method, message, call):
+        if method != "BufferService.Read":
+            return [message]
+        call["chunks"] = call.get("chunks", 0) + 1
+        if call["chunks"] == 1:
+            return [message]
+        chunk = buffer_service_pb2.ReadResponse.FromString(message).chunk
+        return [buffer_service_pb2.ReadResponse(chunk=chunk[: len(chunk) // 2]).SerializeToString()] if call["chunks"] == 2 else []
+
+
+class IsNewer(Rule):
+    """Speaks another version of the protocol, and none of ours."""
+
+    def answer(self, method, message, call):
+        if method == "DeviceService.List":
+            said = device_service_pb2.ListDevicesResponse.FromString(message)
+            said.protocol_min = said.protocol_max = 2
+            return [said.SerializeToString()]
+        return [message]
+
+
+class SaysMore(Rule):
+    """Messages have a field that no client knows (number 1000, "new"), and there is a new feature and a new error."""
+
+    def answer(self, method, message, call):
+        if method == "DeviceService.List":
+            said = device_service_pb2.ListDevicesResponse.FromString(message)
+            said.features.append("a_feature_of_tomorrow")
+            message = said.SerializeToString()
+        if method == "BufferService.Describe":
+            raise Refused(grpc.StatusCode.FAILED_PRECONDITION, "of tomorrow", code=9999)
+        return [message if method == "BufferService.Read" else message + b"\xc2\x3e\x03new"]
+
+
+class SaysLess(Rule):
+    """A server from before streams and sessions: what they are called is not among its features."""
+
+    def answer(self, method, message, call):
+        if method.startswith("SessionService.") or method == "KernelService.Submit":
+            raise Refused(grpc.StatusCode.UNIMPLEMENTED, "not implemented", code=error_pb2.NOT_IMPLEMENTED)
+        if method == "DeviceService.List":
+            said = device_service_pb2.ListDevicesResponse.FromString(message)
+            said.ClearField("features")
+            said.features.extend(["execute_by_hash", "inline_arguments", "inline_results"])
+            return [said.SerializeToString()]
+        return [message]
+
+
+class WrongHash(Rule):
+    """Compile answers with the hash of another graph."""
+
+    def answer(self, method, message, call):
+        if method == "KernelService.Compile":
+            said = kernel_service_pb2.CompileResponse.FromString(message)
+            said.graph_hash = said.graph_hash[::-1]
+            return [said.SerializeToString()]
+        return [message]
+
+
+FAULTS = {rule.__name__: rule for rule in (HandsOn, LosesAnswers, AnswersTwice, IsBusy, StaysBusy, GivesHalf, IsNewer, SaysMore, SaysLess, WrongHash)}
+
+
+# -- servers that lie
+
+
+class FlipsResults(Rule):
+    """One bit of each inline result is another."""
+
+    def answer(self, method, message, call):
+        if method == "KernelService.Execute":
+            said = kernel_service_pb2.ExecuteResponse.FromString(message)
+            for row in said.results:
+                if row.tensor.data:
+                    row.tensor.data = bytes([row.tensor.data[0] ^ 1]) + row.tensor.data[1:]
+            return [said.SerializeToString()]
+        return [message]
+
+
+class FlipsUploads(Rule):
+    """One bit of each uploaded chunk is another."""
+
+    def request(self, method, message, call):
+        if method == "BufferService.Write":
+            said = buffer_service_pb2.WriteRequest.FromString(message)
+            if said.chunk:
+                said.chunk = said.chunk[:-1] + bytes([said.chunk[-1] ^ 1])
+                return [said.SerializeToString()]
+        return [message]
+
+
+class HidesDetails(Rule):
+    """Failures come without their ErrorDetail."""
+
+    def trailers(self, method, pairs):
+        return tuple(pair for pair in pairs if pair[0] != DETAILS)
+
+
+class SwapsChunks(Rule):
+    """The first two chunks of a download change places."""
+
+    def answer(self, method, message, call):
+        if method != "BufferService.Read":
+            return [message]
+        held = call.setdefault("held", [])
+        held.append(message)
+        return {1: [], 2: held[1:2] + held[:1]}.get(len(held), [message])
+
+
+class RunsTwice(Rule):
+    """Each command that executes is done twice: under its own number doubled, and the next."""
+
+    def request(self, method, message, call):
+        if method != "KernelService.Submit":
+            return [message]
+        first = kernel_service_pb2.SubmitRequest.FromString(message)
+        first.command_id, first.acknowledged = 2 * first.command_id, 2 * first.acknowledged
+        second = kernel_service_pb2.SubmitRequest()
+        second.CopyFrom(first)
+        second.command_id, second.answer = second.command_id + 1, False
+        twice = first.WhichOneof("command") == "execute" and not any(first.execute.result_handle)
+        return [item.SerializeToString() for item in ((first, second) if twice else (first,))]
+
+    def answer(self, method, message, call):
+        if method != "KernelService.Submit":
+            return [message]
+        said = kernel_service_pb2.SubmitResponse.FromString(message)
+        said.command_id //= 2
+        said.welcome.accepted //= 2 if said.HasField("welcome") else 1
+        if said.WhichOneof("event") == "welcome" and said.command_id:
+            said.ClearField("welcome")
+        return [said.SerializeToString()]
+
+
+class SwapsAnswers(Rule):
+    """Data of a stream's answers goes to the command before."""
+
+    def answer(self, method, message, call):
+        if method != "KernelService.Submit":
+            return [message]
+        said = kernel_service_pb2.SubmitResponse.FromString(message)
+        if said.WhichOneof("event") != "data" or "held" not in call and call.get("done"):
+            return [message]
+        if "held" not in call:
+            call["held"] = said
+            return []
+        first, call["done"] = call.pop("held"), True
+        first.data, said.data = said.data, first.data
+        return [first.SerializeToString(), said.SerializeToString()]
+
+
+class ForgetsWhoAsks(Rule):
+    """Tokens are lost on the way, and sessions."""
+
+    def metadata(self, method, pairs):
+        return [pair for pair in pairs if pair[0] not in ("authorization", "kiln-session-bin")]
+
+
+class WrongShapes(Rule):
+    """Shapes of inline results come in reverse."""
+
+    def answer(self, method, message, call):
+        if method == "KernelService.Execute":
+            said = kernel_service_pb2.ExecuteResponse.FromString(message)
+            for row in said.results:
+                row.tensor.shape[:] = list(row.tensor.shape)[::-1]
+            return [said.SerializeToString()]
+        return [message]
+
+
+class IgnoresOffsets(Rule):
+    """Uploads go to the beginning of their buffer."""
+
+    def request(self, method, message, call):
+        if method == "BufferService.Write":
+            said = buffer_service_pb2.WriteRequest.FromString(message)
+            if said.HasField("header"):
+                said.header.buffer.CopyFrom(tensor_pb2.BufferRef(handle=said.header.buffer.handle))
+                return [said.SerializeToString()]
+        return [message]
+
+
+# Each with the case that it must make fail.
+MUTANTS = {
+    FlipsResults: "run.by_value",
+    FlipsUploads: "transfer.several_chunks",
+    HidesDetails: "errors.node_at_fault",
+    SwapsChunks: "transfer.several_chunks",
+    RunsTwice: "stream.each_command_once",
+    SwapsAnswers: "stream.answers_in_order",
+    ForgetsWhoAsks: "session.handles_are_its_own",
+    WrongShapes: "arrays.shape_is_kept",
+    IgnoresOffsets: "transfer.offsets",
+}

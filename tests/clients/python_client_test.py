@@ -1,0 +1,17 @@
+"""The Python client passes the conformance suite."""
+
+import pathlib
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+
+import suite
+
+
+class Python(suite.Suite):
+    language = "python"
+
+
+if __name__ == "__main__":
+    unittest.main()
