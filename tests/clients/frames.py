@@ -40,16 +40,19 @@ class FrameProxy:
         _shut(*ends)
 
     def _accept(self):
-        with contextlib.suppress(OSError):
-            while True:
+        while True:
+            try:
                 client, _ = self._listener.accept()
-                server = socket.create_connection(("127.0.0.1", self._port))
+            except OSError:
+                return
+            server = socket.create_connection(("127.0.0.1", self._port))
+            with self._lock:
+                self._ends += [client, server]
+            with contextlib.suppress(OSError):  # it is broken already
                 for end in (client, server):
                     end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                with self._lock:
-                    self._ends += [client, server]
-                self._begin(self._carry, client, server)
-                self._begin(self._carry_frames, server, client)
+            self._begin(self._carry, client, server)
+            self._begin(self._carry_frames, server, client)
 
     def _carry(self, source, sink):
         with contextlib.suppress(OSError):
