@@ -18,7 +18,7 @@ class Refused(grpc.RpcError):
 
     def __init__(self, status, text="", **detail):
         self._status, self._text = status, text
-        packed = errors._Status()
+        packed = errors._Status(code=status.value[0], message=text)
         packed.details.add(type_url="type.googleapis.com/kiln.v1.ErrorDetail",
                            value=error_pb2.ErrorDetail(**detail).SerializeToString())  # fmt: skip
         self._trailers = ((DETAILS, packed.SerializeToString()),) if detail else ()

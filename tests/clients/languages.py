@@ -29,10 +29,20 @@ def python(program):
     return [program, str(HERE / "adapters" / "python_adapter.py")]
 
 
+def go(program):
+    """Generates the messages, fetches the modules where they are not there yet, and builds."""
+    made = ROOT / "out" / "clients" / "go_adapter"
+    environment = {**os.environ, "PATH": "%s:%s" % (pathlib.Path(program).parent, os.environ["PATH"]), "GOTOOLCHAIN": "local"}
+    for words in (["./generate.sh"], [program, "build", "-o", str(made), "./internal/adapter"]):
+        subprocess.run(words, cwd=GO, env=environment, check=True)
+    return [str(made)]
+
+
 LANGUAGES = {
     row.name: row
     for row in (
         Language("python", lambda: sys.executable, python),
+        Language("go", lambda: find("go", "/usr/local/go/bin/go"), go),
     )
 }
 

@@ -147,5 +147,5 @@ class World:
             raise AssertionError("%d calls of %s after a minute, not %d" % (self.rule.calls.get(method, 0), method, calls))
 
     def drain(self):
-        """The server is told to stop; calls that run may finish."""
-        self.server.process.terminate()
+        """The server is told to stop, and has."""
+        self.server.stop()

@@ -1,0 +1,196 @@
+package kiln
+
+import (
+	"context"
+	"crypto/tls"
+	"maps"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/connectivity"
+
+	kilnv1 "kiln/v1"
+)
+
+// The version of the protocol that this package speaks.
+const protocol = 1
+
+const (
+	defaultAddress = "localhost:7437"
+	defaultLease   = 30 * time.Second
+	connectTimeout = 10 * time.Second
+)
+
+// Client is a connection to one kilnd, made by Connect.
+type Client struct {
+	conn     *grpc.ClientConn
+	target   string
+	device   string
+	who      *identity
+	retries  retries
+	session  *session
+	features map[string]bool
+	devices  []string
+	version  string
+
+	kernels     kilnv1.KernelServiceClient
+	buffers     kilnv1.BufferServiceClient
+	collectives kilnv1.CollectiveServiceClient
+	sessions    kilnv1.SessionServiceClient
+	machines    kilnv1.DeviceServiceClient
+
+	mutex  sync.Mutex
+	stream *Stream
+}
+
+type options struct {
+	token, tokenFile            string
+	authority, certificate, key string
+	tls                         *tls.Config
+	insecure                    bool
+	device                      string
+	lease                       time.Duration
+	dial                        []grpc.DialOption
+}
+
+// Option is one of Connect's.
+type Option func(*options)
+
+// WithToken says who asks, by a secret that is sent with every call.
+func WithToken(token string) Option { return func(o *options) { o.token = token } }
+
+// WithTokenFile names a file that has the token, and is read again when it changes.
+func WithTokenFile(path string) Option { return func(o *options) { o.tokenFile = path } }
+
+// WithTLS encrypts; &tls.Config{} trusts whom the system trusts.
+func WithTLS(config *tls.Config) Option { return func(o *options) { o.tls = config } }
+
+// WithAuthority encrypts, and trusts who signs with a certificate of this file of PEM ("system": whom the system trusts).
+func WithAuthority(path string) Option { return func(o *options) { o.authority = path } }
+
+// WithCertificate shows the server a certificate of the client's: files of PEM, read again for each connection.
+func WithCertificate(certificate, key string) Option {
+	return func(o *options) { o.certificate, o.key = certificate, key }
+}
+
+// WithInsecureToken lets a token travel to another machine without encryption, where something else encrypts.
+func WithInsecureToken() Option { return func(o *options) { o.insecure = true } }
+
+// WithDevice says where graphs are compiled and buffers are; else on the server's first device.
+func WithDevice(name string) Option { return func(o *options) { o.device = name } }
+
+// WithLease says how long the server keeps what this client has made when it hears nothing more of it; 30 s otherwise.
+func WithLease(lease time.Duration) Option { return func(o *options) { o.lease = lease } }
+
+// WithDialOptions gives gRPC further options, such as a stats handler of OpenTelemetry's.
+func WithDialOptions(further ...grpc.DialOption) Option {
+	return func(o *options) { o.dial = append(o.dial, further...) }
+}
+
+// Connect connects to the kilnd at an address: "host:port", or "unix:PATH"; "": where KILN_ADDR says, or on this machine.
+// Credentials that are not given are those of the environment. Without a deadline of its own it waits 10 s.
+func Connect(ctx context.Context, address string, with ...Option) (*Client, error) {
+	o := options{lease: defaultLease}
+	for _, option := range with {
+		option(&o)
+	}
+	o.environment()
+	if address == "" {
+		address = cmpOr(os.Getenv("KILN_ADDR"), defaultAddress)
+	}
+	who, transport, err := o.identify(address)
+	if err != nil {
+		return nil, err
+	}
+	if _, has := ctx.Deadline(); !has {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, connectTimeout)
+		defer cancel()
+	}
+	c := &Client{target: address, device: o.device, who: who, retries: retries{budget: mostBudget}}
+	c.session = &session{client: c}
+	c.conn, err = grpc.NewClient(address, append(c.dialOptions(transport), o.dial...)...)
+	if err != nil {
+		return nil, badArgument("%s is no address: %s", address, err)
+	}
+	c.kernels, c.buffers = kilnv1.NewKernelServiceClient(c.conn), kilnv1.NewBufferServiceClient(c.conn)
+	c.collectives, c.sessions = kilnv1.NewCollectiveServiceClient(c.conn), kilnv1.NewSessionServiceClient(c.conn)
+	c.machines = kilnv1.NewDeviceServiceClient(c.conn)
+	if err := c.open(ctx, o.lease); err != nil {
+		c.conn.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// open waits for the server, hears what it is, and begins a session where it has any.
+func (c *Client) open(ctx context.Context, lease time.Duration) error {
+	c.conn.Connect()
+	for state := c.conn.GetState(); state != connectivity.Ready; state = c.conn.GetState() {
+		if state == connectivity.Idle {
+			c.conn.Connect() // it was lost at once
+		}
+		if !c.conn.WaitForStateChange(ctx, state) {
+			return newError(0, codes.Unavailable, "no server answers at %s: is kilnd running there?", c.target)
+		}
+	}
+	said, err := c.machines.List(ctx, &kilnv1.ListDevicesRequest{})
+	if err != nil {
+		return err
+	}
+	if said.ProtocolMin > protocol || said.ProtocolMax < protocol {
+		return newError(0, codes.FailedPrecondition, "the server at %s speaks protocol %d to %d, this package %d: take the package "+
+			"of the server's release", c.target, said.ProtocolMin, said.ProtocolMax, protocol)
+	}
+	c.version, c.features = said.ServerVersion, map[string]bool{}
+	for _, name := range said.Features {
+		c.features[name] = true
+	}
+	for _, row := range said.Devices {
+		c.devices = append(c.devices, row.Name)
+	}
+	if c.device != "" && !slices.Contains(c.devices, c.device) {
+		return newError(kilnv1.ErrorCode_UNKNOWN_DEVICE, codes.NotFound, "the server at %s has no device %s; it has %v", c.target, c.device,
+			c.devices)
+	}
+	if lease > 0 && c.features["sessions"] {
+		return c.session.open(ctx, lease)
+	}
+	return nil
+}
+
+// Conn is the connection, for stubs of package kiln/v1.
+func (c *Client) Conn() grpc.ClientConnInterface { return c.conn }
+
+// Features are what the server can do, by the names of docs/protocol.md.
+func (c *Client) Features() []string { return slices.Sorted(maps.Keys(c.features)) }
+
+// Devices are the names of the server's devices.
+func (c *Client) Devices() []string { return slices.Clone(c.devices) }
+
+// ServerVersion is for people: what a server can do, Features says.
+func (c *Client) ServerVersion() string { return c.version }
+
+// Close ends the session, with all that was made under it, and the connection.
+func (c *Client) Close() error {
+	c.mutex.Lock()
+	stream := c.stream
+	c.stream = nil
+	c.mutex.Unlock()
+	if stream != nil {
+		stream.link.close()
+	}
+	c.session.close()
+	return c.conn.Close()
+}
+
+func cmpOr(first, second string) string {
+	if first != "" {
+		return first
+	}
+	return second
+}

@@ -1,0 +1,112 @@
+package kiln
+
+import (
+	"encoding/binary"
+	"errors"
+	"io"
+
+	"google.golang.org/grpc/encoding"
+	"google.golang.org/grpc/encoding/proto"
+	"google.golang.org/grpc/mem"
+)
+
+// Chunks of data pass protobuf by: a WriteRequest is a tag and a length before the bytes, a ReadResponse the same. So each
+// byte is copied once on this side, into the frames of HTTP/2 or out of them.
+
+const chunk = 1 << 20
+
+const (
+	chunkOfWrite = 0x12 // WriteRequest.chunk = 2
+	chunkOfRead  = 0x0a // ReadResponse.chunk = 1
+)
+
+// outChunk is a WriteRequest with these bytes.
+type outChunk []byte
+
+// inChunk is a ReadResponse whose bytes go to the front of `room`; `taken` is how many there were.
+type inChunk struct {
+	room  []byte
+	taken int
+}
+
+// chunkCodec is protobuf's, but for chunks.
+type chunkCodec struct{ encoding.CodecV2 }
+
+var codec = chunkCodec{encoding.GetCodecV2(proto.Name)}
+
+func (c chunkCodec) Marshal(message any) (mem.BufferSlice, error) {
+	data, is := message.(outChunk)
+	if !is {
+		return c.CodecV2.Marshal(message)
+	}
+	head := binary.AppendUvarint([]byte{chunkOfWrite}, uint64(len(data)))
+	return mem.BufferSlice{mem.SliceBuffer(head), mem.SliceBuffer(data)}, nil
+}
+
+func (c chunkCodec) Unmarshal(data mem.BufferSlice, message any) error {
+	into, is := message.(*inChunk)
+	if !is {
+		return c.CodecV2.Unmarshal(data, message)
+	}
+	into.taken = 0
+	reader := data.Reader()
+	defer reader.Close()
+	for reader.Remaining() > 0 {
+		tag, err := binary.ReadUvarint(reader)
+		if err != nil {
+			return errNoChunk
+		}
+		if tag == chunkOfRead {
+			err = into.take(reader)
+		} else {
+			err = skip(reader, tag&7)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+var (
+	errNoChunk  = errors.New("what came is no ReadResponse")
+	errTooLarge = errors.New("more came than was asked for")
+)
+
+func (into *inChunk) take(reader *mem.Reader) error {
+	length, err := binary.ReadUvarint(reader)
+	if err != nil || length > uint64(reader.Remaining()) {
+		return errNoChunk
+	}
+	if length > uint64(len(into.room)-into.taken) {
+		return errTooLarge
+	}
+	_, err = io.ReadFull(reader, into.room[into.taken:into.taken+int(length)])
+	into.taken += int(length)
+	return err
+}
+
+// skip passes over a field of a server that is newer.
+func skip(reader *mem.Reader, wire uint64) error {
+	count := uint64(0)
+	var err error
+	switch wire {
+	case 0:
+		_, err = binary.ReadUvarint(reader)
+	case 1:
+		count = 8
+	case 2:
+		count, err = binary.ReadUvarint(reader)
+	case 5:
+		count = 4
+	default:
+		return errNoChunk
+	}
+	if err != nil || count > uint64(reader.Remaining()) {
+		return errNoChunk
+	}
+	_, err = reader.Discard(int(count))
+	return err
+}
+
+func isEnd(err error) bool { return err == io.EOF }
