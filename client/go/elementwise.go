@@ -59,10 +59,10 @@ func (t Tensor) stack(other Tensor) Tensor {
 // lifted is an operand as a tensor of t's graph and dtype.
 func (t Tensor) lifted(function string, operand Operand) (Tensor, bool) {
 	other, is := operand.(Tensor)
+	if t.graph.failed != nil {
+		return t, false
+	}
 	if !is {
-		if t.graph.failed != nil {
-			return t, false
-		}
 		other = t.graph.Scalar(t.dtype, operand)
 	}
 	if !t.graph.owns(function, other) {
@@ -180,11 +180,17 @@ func (t Tensor) Cast(dtype DType) Tensor {
 	return t.graph.tensor(dtype, t.shape, &kilnv1.UOp{Op: kilnv1.Op_CAST, Src: []uint32{t.node}, Arg: &kilnv1.UOp_CastTo{CastTo: dtype.message()}})
 }
 
-// float is an op of one float.
-func (t Tensor) float(function string, op kilnv1.Op) Tensor {
+// floats is t; a mistake unless its elements are floats.
+func (t Tensor) floats(function string) Tensor {
 	if t.graph.failed == nil && !t.dtype.IsFloat() {
 		return t.graph.fail(kilnv1.ErrorCode_DTYPE_MISMATCH, function, "of %s: Cast it to a float", t.dtype)
 	}
+	return t
+}
+
+// float is an op of one float.
+func (t Tensor) float(function string, op kilnv1.Op) Tensor {
+	t = t.floats(function)
 	return t.graph.tensor(t.dtype, t.shape, &kilnv1.UOp{Op: op, Src: []uint32{t.node}})
 }
 
@@ -212,7 +218,7 @@ func (t Tensor) Sin() Tensor { return t.float("Sin", kilnv1.Op_SIN) }
 
 // Exp is e to the power of t.
 func (t Tensor) Exp() Tensor {
-	return t.wide(func(x Tensor) Tensor { return x.Mul(math.Log2E).float("Exp", kilnv1.Op_EXP2) })
+	return t.floats("Exp").wide(func(x Tensor) Tensor { return x.Mul(math.Log2E).float("Exp", kilnv1.Op_EXP2) })
 }
 
 // Log is the natural logarithm.

@@ -70,9 +70,6 @@ class Adapter:
             values.append(BUILD[name](graph, *(values[item["value"]] if isinstance(item, dict) else item for item in arguments)))
         return {"graph": base64.b64encode(graph.build().SerializeToString()).decode()}
 
-    def read_graph(self, ask):
-        return {"graph": base64.b64encode(kiln_graph(ask["file"]).SerializeToString()).decode()}
-
     def compile(self, ask):
         program = self.programs[ask["as"]] = self.client.compile(graph_of(ask["graph"]))
         return {"hash": program.hash.hex(), "from_cache": program.from_cache}
@@ -195,15 +192,6 @@ def told(error):
     if error.retry_after is not None:
         said["retry_after_ms"] = round(error.retry_after * 1000)
     return {name: value for name, value in said.items() if value is not None}
-
-
-def kiln_graph(path):
-    data = pathlib.Path(path).read_bytes()
-    if path.endswith(".txtpb"):
-        from google.protobuf import text_format
-
-        return text_format.Parse(data.decode(), graph_pb2.Graph())
-    return graph_pb2.Graph.FromString(data)
 
 
 # What `build` may call: of the graph, and of values.

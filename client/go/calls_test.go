@@ -1,0 +1,106 @@
+package kiln
+
+import (
+	"bytes"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/mem"
+	"google.golang.org/protobuf/proto"
+
+	kilnv1 "kiln/v1"
+)
+
+func TestWhichCallsAreMadeAgain(t *testing.T) {
+	busy := &Error{Status: codes.ResourceExhausted, RetryAfter: 10 * time.Millisecond}
+	for name, row := range map[string]struct {
+		method string
+		failed *Error
+		again  bool
+	}{
+		"busy":                 {kilnv1.KernelService_Execute_FullMethodName, busy, true},
+		"full":                 {kilnv1.KernelService_Execute_FullMethodName, &Error{Status: codes.ResourceExhausted}, false},
+		"busy for long":        {kilnv1.KernelService_Execute_FullMethodName, &Error{Status: codes.ResourceExhausted, RetryAfter: time.Minute}, false},
+		"stopping":             {kilnv1.KernelService_Execute_FullMethodName, &Error{Status: codes.Unavailable, Code: kilnv1.ErrorCode_SHUTTING_DOWN}, true},
+		"lost, and looked":     {kilnv1.KernelService_Compile_FullMethodName, &Error{Status: codes.Unavailable}, true},
+		"lost, and wrote":      {kilnv1.KernelService_Execute_FullMethodName, &Error{Status: codes.Unavailable}, false},
+		"a participant":        {kilnv1.KernelService_Compile_FullMethodName, &Error{Status: codes.Unavailable, Code: kilnv1.ErrorCode_PARTICIPANT_MISSING}, false},
+		"a fault of the graph": {kilnv1.KernelService_Compile_FullMethodName, &Error{Status: codes.InvalidArgument}, false},
+	} {
+		r := retries{budget: mostBudget}
+		if pause, again := r.wait(row.method, row.failed, 1, time.Time{}); again != row.again || pause < 0 || pause > mostWait*3/2 {
+			t.Errorf("%s: %v, %v", name, pause, again)
+		}
+	}
+	r := retries{budget: mostBudget}
+	if _, again := r.wait("", busy, attempts, time.Time{}); again {
+		t.Error("a fourth attempt")
+	}
+	if _, again := r.wait("", busy, 1, time.Now().Add(time.Millisecond)); again {
+		t.Error("behind its deadline")
+	}
+	made := 0
+	for range 100 {
+		if _, again := r.wait("", busy, 1, time.Time{}); again {
+			made++
+		}
+	}
+	if made != mostBudget {
+		t.Errorf("%d tries of a budget of %v", made, mostBudget)
+	}
+}
+
+func TestChunksAreMessagesOfTheProtocol(t *testing.T) {
+	data := bytes.Repeat([]byte("kiln"), 1000)
+	sent, err := codec.Marshal(outChunk(data))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var request kilnv1.WriteRequest
+	if err := proto.Unmarshal(sent.Materialize(), &request); err != nil || !bytes.Equal(request.GetChunk(), data) {
+		t.Fatalf("%v, %v", &request, err)
+	}
+	answer, err := proto.Marshal(&kilnv1.ReadResponse{Chunk: data})
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer = append(answer, 0xc2, 0x3e, 3, 'n', 'e', 'w') // field 1000 of a newer server
+	into := &inChunk{room: make([]byte, len(data))}
+	cut := mem.BufferSlice{mem.SliceBuffer(answer[:1]), mem.SliceBuffer(answer[1:77]), mem.SliceBuffer(answer[77:])}
+	if err := codec.Unmarshal(cut, into); err != nil || into.taken != len(data) || !bytes.Equal(into.room, data) {
+		t.Fatalf("%d, %v", into.taken, err)
+	}
+	into = &inChunk{room: make([]byte, len(data)-1)}
+	if err := codec.Unmarshal(cut, into); err != errTooLarge {
+		t.Error(err)
+	}
+	for length := range answer {
+		into = &inChunk{room: make([]byte, len(data))}
+		if err := codec.Unmarshal(mem.BufferSlice{mem.SliceBuffer(answer[:length])}, into); err == nil && length != 0 && length != len(answer)-6 {
+			t.Errorf("cut behind %d bytes, it was read", length)
+		}
+	}
+}
+
+func TestErrorsReadWell(t *testing.T) {
+	failed := &Error{Code: kilnv1.ErrorCode_DTYPE_MISMATCH, Message: "int32 and float32", Node: 2, Op: "SUB", Tag: "mine"}
+	if text := failed.Error(); text != "DTYPE_MISMATCH: int32 and float32 (node 2, SUB) [mine]" {
+		t.Error(text)
+	}
+}
+
+func TestTokensStayOnThisMachineWithoutEncryption(t *testing.T) {
+	for address, stays := range map[string]bool{"localhost:1": true, "127.0.0.1:1": true, "[::1]:1": true, "unix:/run/kiln": true,
+		"localhost.example:1": false, "192.0.2.1:1": false, "kiln.example:1": false} {
+		_, _, err := (&options{token: "secret"}).identify(address)
+		if (err == nil) != stays {
+			t.Errorf("%s: %v", address, err)
+		}
+	}
+	for _, o := range []options{{certificate: "a"}, {certificate: "a", key: "b"}, {tokenFile: "/none"}, {authority: "/none"}} {
+		if _, _, err := o.identify("localhost:1"); !isBad(err) {
+			t.Errorf("%v: %v", o, err)
+		}
+	}
+}
