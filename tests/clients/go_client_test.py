@@ -1,16 +1,46 @@
-"""The Go client passes the conformance suite."""
+"""The Go client passes the conformance suite and its own tests, reads as Go should, and its example learns digits."""
 
 import pathlib
+import re
+import subprocess
 import sys
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
+import languages
 import suite
 
 
 class Go(suite.Suite):
     language = "go"
+
+    def go(self, *words):
+        address = self.servers.shared().address
+        return languages.words_in_go(languages.LANGUAGES["go"].toolchain(), *words, KILN_ADDR=address)
+
+    def test_its_own_tests(self):
+        said = self.go("test", "-count=1", "-v", ".")
+        self.assertIn("--- PASS: TestManyGoroutinesShareAClientAndItsStream", said)
+        self.assertNotIn("--- SKIP", said)
+
+    def test_it_reads_as_go_should(self):
+        self.go("vet", "./...")
+        gofmt = pathlib.Path(languages.LANGUAGES["go"].toolchain()).with_name("gofmt")
+        files = [str(path) for path in languages.GO.rglob("*.go") if "v1" not in path.relative_to(languages.GO).parts]
+        said = subprocess.run([str(gofmt), "-l", *files], check=True, capture_output=True, text=True).stdout
+        self.assertEqual(said, "", "gofmt -w them")
+        for path in files:
+            lines = pathlib.Path(path).read_text().splitlines()
+            with self.subTest(path):
+                self.assertLessEqual(len(lines), 400)
+                self.assertLessEqual(max(len(line.expandtabs(2)) for line in lines), 160)
+
+    def test_digits_are_learned(self):
+        said = self.go("run", "./examples/digits")
+        self.assertEqual(len(re.findall(r"^epoch", said, re.M)), 15)
+        accuracy = float(re.search(r"^read \d+ of 360: ([\d.]+)$", said, re.M).group(1))
+        self.assertGreater(accuracy, 0.93)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import pathlib
 import shutil
 import subprocess
 import sys
+import unittest
 from typing import Callable, List, NamedTuple, Optional
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -30,12 +31,28 @@ def python(program):
 
 
 def go(program):
-    """Generates the messages, fetches the modules where they are not there yet, and builds."""
+    """Fetches the modules where they are not there yet, generates the messages, and builds."""
+    words_in_go(program, "mod", "download", why="the modules of client/go cannot be had")
+    words_in_go(program, "-C", "tools", "mod", "download", why="the modules of client/go/tools cannot be had")
     made = ROOT / "out" / "clients" / "go_adapter"
-    environment = {**os.environ, "PATH": "%s:%s" % (pathlib.Path(program).parent, os.environ["PATH"]), "GOTOOLCHAIN": "local"}
-    for words in (["./generate.sh"], [program, "build", "-o", str(made), "./internal/adapter"]):
-        subprocess.run(words, cwd=GO, env=environment, check=True)
+    subprocess.run(["./generate.sh"], cwd=GO, env=go_environment(program), check=True)
+    words_in_go(program, "build", "-o", str(made), "./internal/adapter")
     return [str(made)]
+
+
+def go_environment(program, **more):
+    """With this Go, and no other that it would fetch."""
+    return {**os.environ, "PATH": "%s:%s" % (pathlib.Path(program).parent, os.environ["PATH"]), "GOTOOLCHAIN": "local", **more}
+
+
+def words_in_go(program, *words, why=None, **environment):
+    """What `go` prints, which must succeed, or `why` the client is not tested."""
+    done = subprocess.run([program, *words], cwd=GO, env=go_environment(program, **environment), capture_output=True, text=True)
+    if done.returncode and why:
+        raise unittest.SkipTest("%s: %s" % (why, done.stderr.strip()[-300:]))
+    if done.returncode:
+        raise AssertionError("go %s\n%s%s" % (" ".join(words), done.stdout, done.stderr))
+    return done.stdout
 
 
 LANGUAGES = {
