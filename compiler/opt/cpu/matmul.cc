@@ -1,6 +1,7 @@
 #include "compiler/opt/cpu/matmul.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "compiler/opt/cpu/lanes_apart.h"
 #include "compiler/opt/local_buffer.h"
@@ -12,6 +13,7 @@ namespace {
 constexpr int64_t kMaxParts = 1 << 16;     // of the rows; sizes are a client's, and nothing is to be searched for ever
 constexpr double kMaxIterationWork = 4e9;  // operations, if rows can be cut: the least of a kernel that is timed
 constexpr int64_t kMinDepth = 128;  // terms of a reduction that are worth taking accumulators from memory and back
+constexpr int64_t kRowsForOne = 4;  // that cost no more than one, where each vector comes from beyond the L2 cache
 constexpr double kGatedAccessCycles = 2;  // of one scalar or one vector that is read in place, under a gate
 
 // Which axes the tile has, and how much of each.
@@ -42,7 +44,7 @@ class Chooser {
     for (size_t a : {size_t{0}, size_t{1}}) {
       for (size_t row = 0; row < product_.outputs; ++row) {
         for (size_t column = 0; column < product_.outputs; ++column) {
-          if (row == column || !product_.Walks(a, row, column) || !product_.Walks(1 - a, column, row)) continue;
+          if (!MayTile(row, column) || !product_.Walks(a, row, column) || !product_.Walks(1 - a, column, row)) continue;
           TryLanesOfOutput(a, row, column);
           if (product_.terms > 1) TryDots(a, row, column);
           TryReducedLanes(a, row, column);
@@ -71,6 +73,28 @@ class Chooser {
       if (axis != row && axis != column) batches *= static_cast<double>(product_.Size(axis));
     }
     return batches;
+  }
+
+  // Whether a tile may have this row and column. A loop whose size varies is one of rows, which end where they end, or
+  // stands between the columns and the rows.
+  bool MayTile(size_t row, size_t column) const {
+    const double work = 2 * product_.most_varying * static_cast<double>(4 * lanes_ * product_.ReducedSize());
+    return row != column && !product_.varies[column] && (!product_.AnyVaries() || work <= kMaxIterationWork);
+  }
+
+  // The most rows of a tile. Of rows that a run may have one of, as many as are computed while the other operand
+  // comes from memory: the last tile computes all of them, however few are left.
+  int64_t MaxRows(size_t row) const {
+    return product_.varies[row] ? std::min(kRowsForOne, product_.Size(row)) : std::min(kRowsApart, product_.Size(row));
+  }
+
+  // Whether operand `b` may be copied: where rows vary there may be one, which a copy must not wait for; and what a
+  // loop within the columns' walks is no panel.
+  bool MayCopy(const Tile& tile) const {
+    for (size_t axis = 0; axis < product_.outputs; ++axis) {
+      if (product_.varies[axis] && product_.operands[tile.b].depends[axis]) return false;
+    }
+    return !product_.varies[tile.row] || product_.operands[tile.b].constant;
   }
 
   // Bytes of the panel of operand `b` that one iteration over its columns reads.
@@ -117,7 +141,7 @@ class Chooser {
       const int64_t panel_bytes = PanelBytes(tile);
       const bool far_apart = n * k * product_.item > l2_bytes_ / 4 && !LiesInOrder(tile);
       const bool fits = panel_bytes <= std::min(kMaxLocalBytes, l2_bytes_ * 3 / 4);
-      for (tile.rows = 1; tile.rows <= std::min(kRowsApart, m); ++tile.rows) {
+      for (tile.rows = 1; tile.rows <= MaxRows(row); ++tile.rows) {
         const int64_t accumulators = tile.rows * vectors;
         if (accumulators + vectors + 1 > registers_) break;
         const auto r = static_cast<double>(tile.rows), v = static_cast<double>(vectors);
@@ -137,6 +161,7 @@ class Chooser {
         tile.copy = false;
         tile.cost = tiles * (static_cast<double>(k) * plain_iteration_cycles + start);
         Consider(tile);
+        if (!MayCopy(tile)) continue;
         tile.copy = true;
         if (!fits && !CutReduction(tile, blocks)) continue;
         const double reductions =
@@ -152,6 +177,7 @@ class Chooser {
   // For a panel that is too large: cuts the longest reduction in pieces, for each of which a smaller one is copied.
   // False, and nothing has changed, if the reduction or the rows cannot be cut so.
   bool CutReduction(Tile& tile, int64_t blocks) const {
+    if (product_.AnyVaries()) return false;
     size_t reduced_axis = product_.outputs;
     for (size_t axis = reduced_axis; axis < product_.sizes.size(); ++axis) {
       if (product_.Size(axis) > product_.Size(reduced_axis)) reduced_axis = axis;
@@ -196,6 +222,7 @@ class Chooser {
     const auto& strides = product_.operands[a].strides;
     const auto along = std::find(strides.begin() + static_cast<int64_t>(product_.outputs), strides.end(), 1);
     if (along == strides.end() || product_.store[column] != 1 || !product_.operands[a].terms_as_they_are) return;
+    if (!MayCopy(tile)) return;
     tile.reduced_axis = static_cast<size_t>(along - strides.begin());
     const int64_t terms = product_.terms;
     if (product_.Size(tile.reduced_axis) % terms != 0) return;
@@ -206,7 +233,7 @@ class Chooser {
       tile.columns = vectors * lanes_;
       const double panels = Batches(row, column) * static_cast<double>(CeilDiv(n, tile.columns));
       if (PanelBytes(tile) / terms > std::min(kMaxLocalBytes, l2_bytes_ * 3 / 4)) break;
-      for (tile.rows = 1; tile.rows <= std::min(kRowsApart, m); ++tile.rows) {
+      for (tile.rows = 1; tile.rows <= MaxRows(row); ++tile.rows) {
         if (tile.rows * vectors + vectors + 1 > registers_) break;
         const auto r = static_cast<double>(tile.rows), v = static_cast<double>(vectors);
         const double iteration_cycles =
@@ -242,7 +269,7 @@ class Chooser {
       const double far = a_bytes > static_cast<double>(l2_bytes_)
                              ? static_cast<double>(lanes_ * product_.item) / kFarBytesPerCycle
                              : 0;
-      for (tile.rows = 1; tile.rows <= std::min<int64_t>(8, m); ++tile.rows) {
+      for (tile.rows = 1; tile.rows <= MaxRows(row); ++tile.rows) {
         for (tile.columns = 1; tile.columns <= std::min<int64_t>(8, n); ++tile.columns) {
           if (tile.rows * tile.columns + std::min(tile.rows, tile.columns) + 1 > registers_) break;
           const auto r = static_cast<double>(tile.rows), c = static_cast<double>(tile.columns);
@@ -259,7 +286,7 @@ class Chooser {
   // -- From a tile to OptOps. `order_` says what stands in the place of each loop.
 
   void PadTo(size_t axis, int64_t multiple, bool clamp) {
-    if (product_.Size(axis) % multiple == 0) return;
+    if (!product_.varies[axis] && product_.Size(axis) % multiple == 0) return;
     OptOp pad{OptOp::kPadTo, static_cast<int>(axis), multiple};
     pad.clamp = clamp;
     opts_.push_back(pad);
@@ -269,12 +296,16 @@ class Chooser {
     if (amount > 1) opts_.push_back({OptOp::kSplit, static_cast<int>(axis), amount, type, dimension});
   }
 
-  // Moves the output loop `from` to place `to`, and those between one place on.
-  void Move(size_t from, size_t to) {
-    for (; from < to; ++from) Swap(from, from + 1);
-    for (; from > to; --from) Swap(from, from - 1);
+  // Moves the output loop `axis` to place `to`, and those between one place on.
+  void Move(size_t axis, size_t to) {
+    auto from = static_cast<size_t>(std::find(order_.begin(), order_.end(), axis) - order_.begin());
+    while (from != to) {
+      const size_t next = from < to ? from + 1 : from - 1;
+      opts_.push_back({OptOp::kSwap, static_cast<int>(from), static_cast<int64_t>(next)});
+      std::swap(order_[from], order_[next]);
+      from = next;
+    }
   }
-  void Swap(size_t a, size_t b) { opts_.push_back({OptOp::kSwap, static_cast<int>(a), static_cast<int64_t>(b)}); }
 
   void Emit(const Tile& tile) {
     const int64_t blocks = CeilDiv(product_.Size(tile.row), tile.rows);
@@ -291,17 +322,22 @@ class Chooser {
     if (tile.dots) Lanes(tile.reduced_axis, product_.terms, AxisType::kUnroll, 2);
 
     // The loops over columns outside, those over rows inside: what belongs to the columns is read again.
+    order_.resize(product_.outputs);
+    std::iota(order_.begin(), order_.end(), size_t{0});
     const auto inner = static_cast<int64_t>(product_.outputs) - 1;
-    Move(tile.row, static_cast<size_t>(inner));
-    const size_t column = tile.column > tile.row ? tile.column - 1 : tile.column;
-    Move(column, static_cast<size_t>(inner - 1));
+    auto place = static_cast<size_t>(inner);
+    Move(tile.row, place);
+    for (size_t axis = product_.outputs; axis-- > 0;) {
+      if (product_.varies[axis] && axis != tile.row) Move(axis, --place);
+    }
+    Move(tile.column, --place);
     const auto batches = static_cast<int64_t>(Batches(tile.row, tile.column));
     const int64_t parts = Parts(tile, blocks, panels * batches);
     if (parts > 1) {
       OptOp split{OptOp::kSplit, static_cast<int>(inner), blocks / parts, AxisType::kLoop};
       opts_.push_back(split);
     }
-    const int64_t level = parts > 1 ? inner : inner - 1;
+    const int64_t level = parts > 1 ? inner : static_cast<int64_t>(place);
     const size_t number = tile.b + (tile.dots ? product_.operands.size() : 0);
     int64_t copied = level;
     if (tile.depth > 0) {
@@ -318,6 +354,7 @@ class Chooser {
 
   // Into how many blocks the rows are cut, so that each thread gets its share.
   int64_t Parts(const Tile& tile, int64_t blocks, int64_t iterations) const {
+    if (product_.AnyVaries()) return 1;
     int64_t least = tile.depth > 0 ? LeastParts(tile, blocks) : 1;
     const double block =
         2.0 * static_cast<double>(tile.rows * tile.columns) * static_cast<double>(product_.ReducedSize());
@@ -347,6 +384,7 @@ class Chooser {
   Product product_;
   int64_t lanes_, registers_, cores_, l2_bytes_;
   std::optional<Tile> best_;
+  std::vector<size_t> order_;  // of the output's loops, while a schedule is made
   std::vector<OptOp> opts_;
 };
 
