@@ -80,7 +80,8 @@ std::optional<Product> ProductIn(UOp* sink, const v1::Target& target) {
   product.outputs = OutputRanges(sink).size();
   for (UOp* axis : axes) {
     const UOp* size = axis->src(0);
-    if (!size->IsConst() && product.sizes.size() >= product.outputs) return std::nullopt;
+    // Rows of a tile beyond the end read the last one again, so that there must be one.
+    if (!size->IsConst() && (product.sizes.size() >= product.outputs || size->bounds().min < 1)) return std::nullopt;
     product.varies.push_back(!size->IsConst());
     if (!size->IsConst()) product.most_varying *= static_cast<double>(size->bounds().max);
     product.sizes.push_back(size->IsConst() ? size->const_int() : LikelySize(size->bounds()));

@@ -73,7 +73,7 @@ struct Product {
   bool ReducesNeighbours(size_t operand) const;
 };
 
-// None if the kernel is none, or terms of a sum are counted by a variable.
+// None if the kernel is none, terms of a sum are counted by a variable, or there may be no output.
 std::optional<Product> ProductIn(UOp* sink, const v1::Target& target);
 
 // `product` with output loop `axis` and the one inside it fused: the rows of an image end where they end, and
