@@ -77,8 +77,8 @@ TEST_F(BoundsTest, TheEdgeOfATileOfRowsThatARunCounts) {
   const auto at = [&](UOp* which) { return Add(graph_, Mul(graph_, which, Idx(graph_, 8)), column); };
   UOp* in_row = Lt(graph_, column, Idx(graph_, 8));
   const auto kernel = [&](UOp* read, UOp* gate) {
-    UOp* load = graph_.Make(Op::LOAD, {graph_.Make(Op::INDEX, {storage(1), at(read)}),
-                                       ConstNumber(graph_, DType::kFloat32, 0), in_row});
+    UOp* load = graph_.Make(
+        Op::LOAD, {graph_.Make(Op::INDEX, {storage(1), at(read)}), ConstNumber(graph_, DType::kFloat32, 0), in_row});
     UOp* store = graph_.Make(Op::STORE, {graph_.Make(Op::INDEX, {storage(0), at(row)}), load, gate});
     return graph_.Make(Op::SINK, {graph_.Make(Op::END, {store, tile, row_in_tile, column})});
   };
