@@ -64,12 +64,12 @@ struct Case {
   const char* rest;
 };
 
-// x (n, 19) by w (19, 37), which is slot 5.
+// x (n, 19) by the transpose of w (37, 19), which is slot 5.
 constexpr char kRowsOfAProduct[] =
-    "30 CONST [] weakint 37\n31 CONST [] weakint 19\n32 STACK [1, 31]\n33 PARAM [32] slot=4 "
-    "dtype=float32\n34 STACK [31, 30]\n35 PARAM [34] slot=5 dtype=float32\n36 STACK [1, 31, 7]\n37 "
-    "RESHAPE [33, 36]\n38 STACK [1, 31, 30]\n39 EXPAND [37, 38]\n40 MUL [39, 35]\n41 REDUCE [40] ADD "
-    "axes=(1)\n42 STACK [1, 30]\n43 RESHAPE [41, 42]\n44 TUPLE [43]\n";
+    "30 CONST [] weakint 37\n31 CONST [] weakint 19\n32 STACK [1, 31]\n33 PARAM [32] slot=4 dtype=float32\n34 STACK "
+    "[30, 31]\n35 PARAM [34] slot=5 dtype=float32\n36 STACK [1, 7, 31]\n37 RESHAPE [33, 36]\n38 STACK [1, 30, 31]\n39 "
+    "EXPAND [37, 38]\n40 MUL [39, 35]\n41 REDUCE [40] ADD axes=(2)\n42 STACK [1, 30]\n43 RESHAPE [41, 42]\n44 TUPLE "
+    "[43]\n";
 
 class Symbolic : public ::testing::TestWithParam<Case> {};
 
