@@ -120,6 +120,8 @@ from kiln.functional.names import offer as _offer
 from kiln.functional.state import State
 from kiln.functional.trees import flatten as tree_flatten, map_tree as tree_map, unflatten as tree_unflatten
 from kiln.functional.vmap import vmap
+from kiln.interchange.files import load, save
+from kiln.interchange.pickled import by_value
 from kiln.graph import Graph, message_of_nodes
 from kiln.hash import graph_hash
 from kiln.indexing import take, take_along_axis
@@ -155,6 +157,7 @@ globals().update(_functions)
 _offer(_functions)
 
 from kiln import numpy  # noqa: E402: it stands on all that is above
+from kiln.numpy.creation import from_dlpack  # noqa: E402
 
 __version__ = "0.1.0"
 

@@ -23,6 +23,9 @@ from kiln.functional.eager import dispatched
 from kiln.functional.held import Held
 from kiln.functional.standard import Standard
 from kiln.functional.tracing import active
+from kiln.interchange.pickled import load_array
+from kiln.interchange.progress import Progress
+from kiln.interchange.shown import shown
 from kiln.tensor import Tensor
 from kiln.value import Value
 
@@ -43,6 +46,7 @@ class Array(Standard, _Computing):
     """Made by kiln.array and by functions. Raises BufferFreed once it was donated. Threads: any."""
 
     __slots__ = ()
+    _load = staticmethod(load_array)
     __hash__ = None  # type: ignore[assignment]
 
     @property
@@ -63,9 +67,9 @@ class Array(Standard, _Computing):
 
     # -- to the host
 
-    def numpy(self) -> np.ndarray:
+    def numpy(self, *, progress: Optional[Progress] = None) -> np.ndarray:
         """A new numpy array of its content; waits for it. Raises what went wrong on the way to it."""
-        return self.buffer.numpy()
+        return self.buffer.numpy(progress=progress)
 
     def __array__(self, dtype: Any = None, copy: Optional[bool] = None) -> np.ndarray:
         return arrays.of_device(self.numpy, dtype, copy)
@@ -100,6 +104,9 @@ class Array(Standard, _Computing):
             return "<%s %s, %s>" % (self.dtype.name, self.shape, self._gone)
         shown = np.array2string(self.numpy(), separator=", ", prefix="Array(")
         return "Array(%s, dtype=%s)" % (shown, self.dtype.name)
+
+    def _repr_html_(self) -> str:
+        return shown("Array", self.dtype.name, self.shape, self.device, lambda start, count: self.buffer.read(start, count))
 
     def __format__(self, spec: str) -> str:
         return format(self.item() if self.ndim == 0 else self.numpy(), spec)

@@ -18,12 +18,15 @@ from kiln.functional.eager import dispatched
 from kiln.functional.held import Held, made
 from kiln.functional.names import offer
 from kiln.functional.tracing import active
+from kiln.interchange.progress import Progress
 from kiln.movement import stack
 from kiln.tensor import Tensor
 
 
-def array(value: Any, dtype: Any = None, *, client: Optional[Any] = None, device: Optional[str] = None) -> Any:
-    """An array on a device with numpy's dtype for `value`, or in another; a traced value or an array that is there is itself, a buffer is copied.
+def array(value: Any, dtype: Any = None, *, client: Optional[Any] = None, device: Optional[str] = None,
+          progress: Optional[Progress] = None) -> Any:  # fmt: skip
+    """An array on a device with numpy's dtype for `value`, or in another; a traced value or an array that is there is itself, a buffer is copied; `progress` follows
+    what is sent (kiln/interchange/progress.py).
 
     Raises UnsupportedDType, FailedPrecondition without a client, ResourceExhausted where the device is full.
     """
@@ -38,7 +41,7 @@ def array(value: Any, dtype: Any = None, *, client: Optional[Any] = None, device
     if isinstance(value, Buffer) and value._connection is client._connection and device in (None, value.device):
         copied = made(client, value.copy())  # there, without coming here
         return copied if dtype is None else copied.astype(dtype)
-    return made(client, client.buffer(value, dtype, device=device))
+    return made(client, client.buffer(value, dtype, device=device, progress=progress))
 
 
 def full(shape: Any, value: Any, dtype: Any = None, *, client: Optional[Any] = None, device: Optional[str] = None) -> Any:

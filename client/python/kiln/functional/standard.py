@@ -1,12 +1,12 @@
-"""What the array API standard (data-apis.org) asks of an array beside its operators: its namespace, and DLPack."""
+"""What the array API standard (data-apis.org) asks of an array beside its operators: its namespace, other devices, DLPack."""
 
 from __future__ import annotations
 
-from typing import Any, Optional, Tuple
+from typing import Any, Optional
+
+from kiln.interchange.dlpack import Exported
 
 VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12")
-# DLPack's number of memory that the host reads.
-_HOST = 1
 
 
 def namespace(api_version: Optional[str]) -> Any:
@@ -18,7 +18,7 @@ def namespace(api_version: Optional[str]) -> Any:
     return kiln.numpy
 
 
-class Standard:
+class Standard(Exported):
     """Of kiln.Array."""
 
     __slots__ = ()
@@ -32,16 +32,8 @@ class Standard:
 
         return array(self, client=self.client, device=device)  # type: ignore[attr-defined]
 
-    def __dlpack__(self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: Optional[bool] = None) -> Any:
-        """A copy of its content in the host's memory, to which all devices' arrays are read."""
-        if copy is False:
-            raise BufferError("it is on a device: what another package sees of it is a copy")
-        if dl_device not in (None, (_HOST, 0)):
-            raise BufferError("an array is exported to the host's memory, not to the device %s" % (dl_device,))
-        return self.numpy().__dlpack__()  # type: ignore[attr-defined]
-
-    def __dlpack_device__(self) -> Tuple[int, int]:
-        return (_HOST, 0)
+    def _exported(self) -> Any:
+        return self.buffer  # type: ignore[attr-defined]
 
     def __complex__(self) -> complex:
         return complex(self.numpy())  # type: ignore[attr-defined]

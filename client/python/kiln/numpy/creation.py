@@ -15,6 +15,7 @@ from kiln.functional.eager import at_once, dispatched
 from kiln.functional.held import Held
 from kiln.functional.making import array
 from kiln.functional.tracing import active
+from kiln.interchange.dlpack import on_host
 from kiln.movement import broadcast_to, reshape
 from kiln.tensor import Tensor
 
@@ -80,7 +81,7 @@ def from_dlpack(x: Any, /, *, device: Optional[str] = None, copy: Optional[bool]
         return asarray(x, device=device, copy=copy)
     if copy is False:
         raise ValueError("from_dlpack: an array on a device is a copy of what is here")
-    return array(np.from_dlpack(x), device=device)
+    return array(on_host(x), device=device)
 
 
 def full(shape: Any, fill_value: Any, *, dtype: Any = None, device: Optional[str] = None) -> Any:
