@@ -31,7 +31,9 @@ from kiln.value import Value
 
 if TYPE_CHECKING:
 
-    class _Computing(Held, Any):
+    from kiln.functional.computing import Computing
+
+    class _Computing(Held, Computing):
         """Its operators and methods are Tensor's, and are put there below."""
 
 else:
@@ -123,7 +125,7 @@ class Array(Standard, _Computing):
             raise TypeError("an array of shape () has no rows")
         return (self[row] for row in range(len(self)))
 
-    def __getitem__(self, key: Any) -> Any:
+    def __getitem__(self, key: Any) -> "Array":
         """numpy's: numbers, slices, None, ..., arrays of places, and masks, which are read.
 
         Rows, and rows from:to, are the same memory. Raises PlaceError, an IndexError, for a number outside.
@@ -230,8 +232,8 @@ def _operator(name: str, raw: Any) -> Any:
 for _name, _raw in vars(Tensor).items():
     if _name not in _OWN and callable(_raw):
         setattr(Array, _name, _operator(_name, _raw))
-Array.T = property(dispatched(Tensor.T.fget))  # type: ignore[attr-defined]
-Array.mT = property(dispatched(Tensor.mT.fget))  # type: ignore[attr-defined]
+Array.T = property(dispatched(Tensor.T.fget))  # type: ignore
+Array.mT = property(dispatched(Tensor.mT.fget))  # type: ignore
 Array.ravel = Array.flatten  # type: ignore[attr-defined]
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Optional
+from typing import TYPE_CHECKING, Any, Optional
 
 from kiln.interchange.dlpack import Exported
+
+if TYPE_CHECKING:
+    from kiln.functional.array import Array
 
 VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12")
 
@@ -26,7 +29,7 @@ class Standard(Exported):
     def __array_namespace__(self, *, api_version: Optional[str] = None) -> Any:
         return namespace(api_version)
 
-    def to_device(self, device: str, /, *, stream: Any = None) -> Any:
+    def to_device(self, device: str, /, *, stream: Any = None) -> "Array":
         """The array on another device of its client; itself, if it is there already."""
         from kiln.functional.making import array
 
