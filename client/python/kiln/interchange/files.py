@@ -20,6 +20,7 @@ import numpy as np
 from kiln import arrays
 from kiln.buffers import Buffer
 from kiln.errors import InvalidArgument, NotFound
+from kiln.functional.array import Array
 from kiln.functional.held import Held
 from kiln.functional.making import array
 from kiln.interchange import npz_file, safetensors_file
@@ -98,7 +99,7 @@ def _umask() -> int:
 
 
 def load(path: Path, names: Optional[Sequence[str]] = None, *, client: Optional[Any] = None, device: Optional[str] = None,
-         progress: Optional[Progress] = None) -> Dict[str, Any]:  # fmt: skip
+         progress: Optional[Progress] = None) -> Dict[str, Array]:  # fmt: skip
     """Arrays on a device, by name: those of `names`, or all of a file.
 
     path            ends with .npz or .safetensors
