@@ -15,7 +15,7 @@ import numpy as np
 
 from kiln import dtypes
 from kiln.dtypes import DType
-from kiln.errors import InvalidArgument
+from kiln.errors import DTypeError, InvalidArgument
 from kiln.interchange.stored import Sources, Stored, Tensors, no_array
 
 # What the format calls each dtype.
@@ -36,9 +36,12 @@ def _package() -> Any:
 
 
 def write(path: str, sources: Sources) -> None:
-    """All arrays are in memory at once, as the package wants them."""
+    """All arrays are in memory at once, as the package wants them. DTypeError for what this version of it does not hold."""
     package = _package()
-    package.numpy.save_file({name: read() for name, read in sources.items()}, path)
+    try:
+        package.numpy.save_file({name: read() for name, read in sources.items()}, path)
+    except package.SafetensorError as error:
+        raise DTypeError("save: safetensors %s: %s" % (package.__version__, error), remedy="a newer one may hold it") from None
 
 
 @contextlib.contextmanager
