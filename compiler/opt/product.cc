@@ -54,6 +54,14 @@ int64_t Product::ReducedSize() const {
   return iterations;
 }
 
+double Product::Batches(size_t row, size_t column) const {
+  double batches = 1;
+  for (size_t axis = 0; axis < outputs; ++axis) {
+    if (axis != row && axis != column) batches *= static_cast<double>(Size(axis));
+  }
+  return batches;
+}
+
 bool Product::AnyVaries() const { return std::find(varies.begin(), varies.end(), true) != varies.end(); }
 
 bool Product::Walks(size_t operand, size_t axis, size_t other) const {

@@ -67,6 +67,8 @@ struct Product {
   int64_t Size(size_t axis) const { return sizes[axis]; }
   bool AnyVaries() const;
   int64_t ReducedSize() const;
+  // Iterations of all other loops of the output.
+  double Batches(size_t row, size_t column) const;
   // Whether an operand moves along `axis` and not along `other`.
   bool Walks(size_t operand, size_t axis, size_t other) const;
   // Whether the elements of an operand that are reduced one after the other are neighbours, in runs that fill vectors.

@@ -19,6 +19,7 @@ from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Tuple, Union
 
 import numpy as np
 
+from kiln.dtypes import dtype
 from kiln.errors import DTypeError, InvalidArgument, NotFound, ShapeError
 from kiln.functional.current import current
 from kiln.interchange.files import load as load_arrays
@@ -140,8 +141,9 @@ class Model:
 
     def _check(self, row: Mapping[str, Any], value: Any, known: Dict[str, int]) -> None:
         """Type and shape of one array; adds the sizes that they say."""
-        if str(value.dtype) != row["dtype"]:
-            raise DTypeError("%s is %s, and takes %s" % (row["name"], value.dtype, row["dtype"]), code="DTYPE_MISMATCH",
+        found = dtype(value.dtype).name
+        if found != row["dtype"]:
+            raise DTypeError("%s is %s, and takes %s" % (row["name"], found, row["dtype"]), code="DTYPE_MISMATCH",
                              remedy="astype(%r)" % row["dtype"])  # fmt: skip
         shape = row["shape"]
         fits = len(shape) == len(value.shape)
