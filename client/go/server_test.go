@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/grpc/codes"
+
 	kilnv1 "kiln/v1"
 )
 
@@ -57,7 +59,19 @@ func TestConvolutionIsItsDefinition(t *testing.T) {
 	const n, c, h, w, o, kh, kw, pad = 2, 3, 7, 6, 4, 3, 2, 1
 	for _, stride := range []int64{1, 2, 3} {
 		g := NewGraph()
-		g.Output(g.Param("x", Float32, n, c, h, w).Conv2D(g.Param("w", Float32, o, c, kh, kw), Conv2D{[2]int64{stride, stride}, [2]int64{pad, pad}}))
+		g.Output(
+			g.Param(
+				"x",
+				Float32,
+				n,
+				c,
+				h,
+				w,
+			).Conv2D(
+				g.Param("w", Float32, o, c, kh, kw),
+				Conv2D{[2]int64{stride, stride}, [2]int64{pad, pad}},
+			),
+		)
 		x, weight := counted(n*c*h*w), counted(o*c*kh*kw)
 		pictures, _ := ArrayOf(x, n, c, h, w)
 		filters, _ := ArrayOf(weight, o, c, kh, kw)
@@ -233,6 +247,22 @@ func TestWhatIsGivenUpEnds(t *testing.T) {
 		t.Error(array, err)
 	}
 	if err := buffer.Free(t.Context()); err != nil || buffer.Free(t.Context()) != nil {
+		t.Error(err)
+	}
+}
+
+func TestAClientIsClosedOnce(t *testing.T) {
+	client := connected(t)
+	if _, err := client.Stream(); err != nil {
+		t.Fatal(err)
+	}
+	if err := client.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := client.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := client.Allocate(t.Context(), 16); fromError(err) == nil || fromError(err).Status != codes.Canceled {
 		t.Error(err)
 	}
 }

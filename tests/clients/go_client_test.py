@@ -34,7 +34,7 @@ class Go(suite.Suite):
             lines = pathlib.Path(path).read_text().splitlines()
             with self.subTest(path):
                 self.assertLessEqual(len(lines), 400)
-                self.assertLessEqual(max(len(line.expandtabs(2)) for line in lines), 160)
+                self.assertLessEqual(max(len(line.expandtabs(4)) for line in lines), 120)
 
     def test_digits_are_learned(self):
         said = self.go("run", "./examples/digits")

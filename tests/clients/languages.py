@@ -45,12 +45,14 @@ def go(program):
 
 def go_environment(program, **more):
     """With this Go, and no other that it would fetch."""
-    return {**os.environ, "PATH": "%s:%s" % (pathlib.Path(program).parent, os.environ["PATH"]), "GOTOOLCHAIN": "local", **more}
+    path = "%s:%s" % (pathlib.Path(program).parent, os.environ["PATH"])
+    return {**os.environ, "PATH": path, "GOTOOLCHAIN": "local", **more}
 
 
 def words_in_go(program, *words, why=None, **environment):
     """What `go` prints, which must succeed, or `why` the client is not tested."""
-    done = subprocess.run([program, *words], cwd=GO, env=go_environment(program, **environment), capture_output=True, text=True)
+    environment = go_environment(program, **environment)
+    done = subprocess.run([program, *words], cwd=GO, env=environment, capture_output=True, text=True)
     if done.returncode and why:
         raise unittest.SkipTest("%s: %s" % (why, done.stderr.strip()[-300:]))
     if done.returncode:
