@@ -2,7 +2,7 @@
 //
 // Debian's Abseil is built without the sanitizer and does not use pthread locks,
 // so the sanitizer sees neither a lock taken, nor a notification given, nor who of
-// several is the last to let go of a Status. It
+// several is the last to let go of a Status; it
 // reports a race wherever one of them is all that orders two threads. Under
 // --config=tsan the linker (--wrap) sends our calls of these functions here;
 // each does what was asked and says so. Nothing here is linked otherwise.
