@@ -15,7 +15,7 @@ import (
 )
 
 // connected is a client of the server that tests/clients/go_client_test.py has started.
-func connected(t *testing.T, with ...Option) *Client {
+func connected(t testing.TB, with ...Option) *Client {
 	if os.Getenv("KILN_ADDR") == "" {
 		t.Skip("KILN_ADDR names no server")
 	}
@@ -284,4 +284,45 @@ func TestATraceIsJoined(t *testing.T) {
 		}
 	}
 	t.Errorf("none of %d calls is of the trace", len(traces.Calls))
+}
+
+func BenchmarkTransfer(b *testing.B) {
+	client := connected(b)
+	data := make([]byte, 64<<20)
+	buffer, err := client.Allocate(b.Context(), uint64(len(data)))
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Run("write", func(b *testing.B) {
+		b.SetBytes(int64(len(data)))
+		for b.Loop() {
+			if err := buffer.WriteBytes(b.Context(), 0, data); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("read", func(b *testing.B) {
+		b.SetBytes(int64(len(data)))
+		for b.Loop() {
+			if err := buffer.ReadBytes(b.Context(), 0, data); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}
+
+func BenchmarkRun(b *testing.B) {
+	client := connected(b)
+	g := NewGraph()
+	g.Output(g.Param("x", Float32, 4).Mul(2).Add(1))
+	program, err := client.Compile(b.Context(), g, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	x := Vector([]float32{1, 2, 3, 4})
+	for b.Loop() {
+		if _, err := program.Run(b.Context(), x); err != nil {
+			b.Fatal(err)
+		}
+	}
 }
