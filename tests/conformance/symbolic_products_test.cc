@@ -9,6 +9,7 @@
 #include "client/cpp/graph.h"
 #include "client/cpp/ops.h"
 #include "compiler/compile.h"
+#include "runtime/hal/device.h"
 #include "tests/support/arguments.h"
 #include "tests/support/compare.h"
 #include "tests/support/engines/cpu_engine.h"
