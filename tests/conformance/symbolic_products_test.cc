@@ -42,28 +42,36 @@ class SymbolicProducts : public ::testing::Test {
     graph.Output(program(inputs));
     const auto built = graph.Build();
     ASSERT_TRUE(built.ok()) << built.status();
-    for (CpuEngine* engine : {&one_, &several_}) {
-      for (const uint64_t l2_bytes : {uint64_t{32} << 10, uint64_t{1} << 20}) {
-        for (const bool constant : {false, true}) {
-          SCOPED_TRACE(absl::StrCat(name, ", L2 of ", l2_bytes, constant ? ", packed" : ""));
-          compiler::Options options;
-          if (constant) options.constants = {1};
-          v1::Target target = engine->device().target();
-          target.mutable_tuning()->set_l2_bytes(l2_bytes);
-          const auto executable = compiler::Compile(*built, target, options);
-          ASSERT_TRUE(executable.ok()) << executable.status();
-          const auto loaded = engine->Load(*executable);
-          ASSERT_TRUE(loaded.ok()) << loaded.status();
-          for (const int64_t number : {int64_t{1}, int64_t{2}, int64_t{5}, kMost}) {
-            const compiler::VariableValues values = {{kCount, number}};
-            const auto arguments = RandomArguments(*built, static_cast<uint64_t>(number), values);
-            ASSERT_TRUE(arguments.ok()) << arguments.status();
-            const auto want = RunInterpreted(*built, *arguments, values);
-            ASSERT_TRUE(want.ok()) << want.status();
-            const auto got = engine->RunLoaded(*loaded, *arguments, values);
-            ASSERT_TRUE(got.ok()) << got.status();
-            EXPECT_EQ(CompareOutcomes(*got, *want, {.ulp = 0, .zero_signs = false}), "") << number;
-          }
+    struct Run {
+      compiler::VariableValues values;
+      compiler::HostTensors arguments;
+      compiler::InterpResult want;
+    };
+    std::vector<Run> runs;
+    for (const int64_t number : {int64_t{1}, int64_t{2}, int64_t{5}, kMost}) {
+      const compiler::VariableValues values = {{kCount, number}};
+      const auto arguments = RandomArguments(*built, static_cast<uint64_t>(number), values);
+      ASSERT_TRUE(arguments.ok()) << arguments.status();
+      const auto want = RunInterpreted(*built, *arguments, values);
+      ASSERT_TRUE(want.ok()) << want.status();
+      runs.push_back({values, *arguments, *want});
+    }
+    for (const bool small : {false, true}) {
+      for (const bool constant : {false, true}) {
+        SCOPED_TRACE(absl::StrCat(name, small ? ", a small L2, three cores" : "", constant ? ", packed" : ""));
+        CpuEngine& engine = small ? several_ : one_;
+        compiler::Options options;
+        if (constant) options.constants = {1};
+        v1::Target target = engine.device().target();
+        target.mutable_tuning()->set_l2_bytes(small ? 32 << 10 : 1 << 20);
+        const auto executable = compiler::Compile(*built, target, options);
+        ASSERT_TRUE(executable.ok()) << executable.status();
+        const auto loaded = engine.Load(*executable);
+        ASSERT_TRUE(loaded.ok()) << loaded.status();
+        for (const Run& run : runs) {
+          const auto got = engine.RunLoaded(*loaded, run.arguments, run.values);
+          ASSERT_TRUE(got.ok()) << got.status();
+          EXPECT_EQ(CompareOutcomes(*got, run.want, {.zero_signs = false}), "") << run.values.at(kCount);
         }
       }
     }
@@ -74,8 +82,8 @@ class SymbolicProducts : public ::testing::Test {
 
 TEST_F(SymbolicProducts, OfRows) {
   const auto product = [](const auto& in) { return client::Relu(client::Matmul(in[0], in[1])); };
-  for (const int64_t columns : {3, 48, 100}) {
-    for (const int64_t terms : {3, 64, 200}) {
+  for (const int64_t columns : {3, 100}) {
+    for (const int64_t terms : {3, 200}) {
       Check(absl::StrCat(columns, " over ", terms), {{-1, terms}, {terms, columns}}, product);
       Check(absl::StrCat(columns, " over ", terms, ", transposed"), {{-1, terms}, {columns, terms}},
             [](const auto& in) { return client::Matmul(in[0], client::Transpose(in[1])); });
@@ -102,13 +110,12 @@ TEST_F(SymbolicProducts, OfColumns) {
 TEST_F(SymbolicProducts, Convolutions) {
   for (const int64_t kernel : {1, 3, 7}) {
     for (const int64_t stride : {1, 2}) {
-      for (const int64_t channels : {5, 32}) {
-        Check(absl::StrCat(channels, " channels, ", kernel, " wide, by ", stride),
-              {{-1, 6, 14, 14}, {channels, 6, kernel, kernel}, {channels}}, [&](const auto& in) {
-                return client::Relu(client::Conv2d(in[0], in[1], in[2],
-                                                   {.stride = {stride, stride}, .padding = {kernel / 2, kernel / 2}}));
-              });
-      }
+      const int64_t channels = stride == 1 ? 5 : 32;
+      Check(absl::StrCat(channels, " channels, ", kernel, " wide, by ", stride),
+            {{-1, 6, 14, 14}, {channels, 6, kernel, kernel}, {channels}}, [&](const auto& in) {
+              return client::Relu(client::Conv2d(in[0], in[1], in[2],
+                                                 {.stride = {stride, stride}, .padding = {kernel / 2, kernel / 2}}));
+            });
     }
   }
 }
