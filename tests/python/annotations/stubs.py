@@ -117,7 +117,8 @@ def module_stub(name):
     constants = [one for one in public if isinstance(getattr(module, one), (str, float, type(None)))]
     lines = [HEAD + IMPORTS]
     lines += imports_of(path, set(public) - set(ours))
-    lines += ["", "__all__ = %r" % sorted(public)]
+    lines += ["", "__version__: str"] if name == "kiln" else [""]
+    lines += ["__all__ = %r" % sorted(public)]
     lines += ["%s: %s" % (one, "None" if getattr(module, one) is None else type(getattr(module, one)).__name__) for one in constants]
     for one in own:
         signature = inspect.signature(getattr(module, one))

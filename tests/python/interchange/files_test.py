@@ -203,7 +203,7 @@ class Safetensors(FilesTest):
 class Without(unittest.TestCase):
     def test_the_package_is_named(self):
         with tempfile.TemporaryDirectory() as folder, unittest.mock.patch.dict(sys.modules, {"safetensors": None, "safetensors.numpy": None}):
-            with self.assertRaisesRegex(ImportError, r"pip install 'kiln\[safetensors\]'"):
+            with self.assertRaisesRegex(ImportError, "pip install safetensors"):
                 kiln.load(pathlib.Path(folder) / "a.safetensors")
             with self.assertRaisesRegex(ImportError, "the package safetensors"):
                 kiln.save(pathlib.Path(folder) / "a.safetensors", {})

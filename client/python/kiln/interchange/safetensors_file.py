@@ -31,7 +31,7 @@ def _package() -> Any:
     try:
         import safetensors.numpy
     except ImportError:
-        raise ImportError("a .safetensors is read and written by the package safetensors: pip install 'kiln[safetensors]'") from None
+        raise ImportError("a .safetensors is read and written by the package safetensors: pip install safetensors") from None
     return safetensors
 
 
