@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
-from typing import Any, Iterator
+import sys
+from typing import Any, Iterator, Optional
 
 from kiln.functional.current import current
 from kiln.v1 import kernel_service_pb2
@@ -36,6 +37,15 @@ def by_value() -> Iterator[None]:
 def asked() -> bool:
     """Whether arrays are to be pickled."""
     return _asked.get()
+
+
+def by_name(one: Any) -> Optional[str]:
+    """The name of what its module has under its own name, as __reduce__ gives it; None for what is not found so."""
+    found: Any = sys.modules.get(one.__module__)
+    name: str = getattr(one, "__qualname__", "")  # which a partial function has not
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    return name if found is one else None
 
 
 # -- what a pickle calls when it is loaded: these names stay
