@@ -3,7 +3,7 @@
     help(kiln.softmax)
 
 The tables are texts by theme. A block is a name, and below it an example as one types it; a block before it says of what
-follows which shapes go in and out (- where none do) and what is raised. A test runs every example (tests/python/help_test.py).
+follows which shapes go in and out (- where none do) and what is raised. A test runs every example (tests/python/annotations/help_test.py).
 """
 
 from __future__ import annotations
