@@ -1,4 +1,4 @@
-"""help() of every public name has an example that works, and says of functions which shapes they take and what they raise."""
+"""help() of every public name has an example that works, and of functions which shapes they take and what they raise."""
 
 import contextlib
 import doctest
@@ -69,7 +69,14 @@ class Help(support.ServerTest):
             for name, row in kiln.help.ROWS.items():
                 if name.startswith("jax.") and "kiln.jax" not in NAMESPACES:
                     continue
-                names = {"kiln": kiln, "knp": knp, "np": np, "client": self.client, "address": self.server.address, "folder": folder}
+                names = {
+                    "kiln": kiln,
+                    "knp": knp,
+                    "np": np,
+                    "client": self.client,
+                    "address": self.server.address,
+                    "folder": folder,
+                }
                 said = []
                 with self.subTest(name):
                     runner.run(parser.get_doctest(row.example + "\n", names, name, None, 0), out=said.append)

@@ -47,7 +47,9 @@ class Programs(support.ServerTest):
             self.assertIsNot(other, program)
             self.assertEqual((other.hash, other.graph, other.options), (program.hash, program.graph, program.options))
             self.assertTrue(other.from_cache)
-            np.testing.assert_array_equal(other(x=np.ones((3, 2), "f"), w=np.eye(2, dtype="f") * 2, n=3), np.full((3, 2), 2))
+            np.testing.assert_array_equal(
+                other(x=np.ones((3, 2), "f"), w=np.eye(2, dtype="f") * 2, n=3), np.full((3, 2), 2)
+            )
 
     def test_jitted_functions(self):
         self.assertIs(pickle.loads(pickle.dumps(doubled)), doubled)
@@ -133,7 +135,7 @@ class ByValue(support.ServerTest):
                     pickle.dumps(one)
         elsewhere()
         self.assertEqual(len(failures), 2)
-        self.assertIn("an Array belongs to the process that made it: pickle its numpy(), or by value, in `with kiln.by_value():`",
+        self.assertIn("an Array belongs to the process that made it: pickle its numpy(), or by value, in `with kiln.by_",
                       failures[0])  # fmt: skip
 
     def test_what_is_gone_says_so(self):

@@ -2,8 +2,9 @@
 
     help(kiln.softmax)
 
-The tables are texts by theme. A block is a name, and below it an example as one types it; a block before it says of what
-follows which shapes go in and out (- where none do) and what is raised. A test runs every example (tests/python/annotations/help_test.py).
+The tables are texts by theme. A block is a name, and below it an example as one types it; a block before it says of
+what follows which shapes go in and out (- where none do) and what is raised. tests/python/annotations/help_test.py runs
+every example.
 """
 
 from __future__ import annotations
@@ -41,9 +42,11 @@ ROWS: Dict[str, Row] = {name: row for theme in _THEMES for name, row in _rows(th
 
 
 def describe(names: Dict[str, Any], prefix: str = "") -> None:
-    """Adds to the docstrings of a namespace's public names what is said of them; `prefix` is a namespace's, as "random."."""
+    """Adds to the docstrings of a namespace's public names what is said of them; `prefix`: "random."."""
     for name, one in names.items():
-        row = ROWS.get(prefix + name) or ROWS.get(name) or ROWS.get(getattr(one, "__name__", ""))  # which is another's, of an alias
+        row = (
+            ROWS.get(prefix + name) or ROWS.get(name) or ROWS.get(getattr(one, "__name__", ""))
+        )  # which is another's, of an alias
         said = getattr(one, "__doc__", None)
         if row is not None and "\n\nExample:\n" not in (said or ""):
             one.__doc__ = "\n\n".join(filter(None, (_dedented(said or ""), str(row)))) + "\n"

@@ -4,8 +4,8 @@
     with kiln.by_value():
         blob = pickle.dumps(weights)    # arrays, buffers and states, with their content
 
-What is loaded is the current client's (kiln.current): connect before. An array is not pickled unasked because that reads
-it, and a pickle of a model may be gigabytes.
+What is loaded is the current client's (kiln.current): connect before. An array is not pickled unasked because that
+reads it, and a pickle of a model may be gigabytes.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def load_state(value: Any) -> Any:
 
 
 def load_program(graph: bytes, options: bytes, device: str) -> Any:
-    """Compiled with the options that it had. Raises what Client.compile does, and FailedPrecondition without a client."""
+    """Compiled with the options that it had. Raises what compile() does, FailedPrecondition without a client."""
     client = current()
     request = kernel_service_pb2.CompileRequest(device=device or client.device)
     request.graph.ParseFromString(graph)
