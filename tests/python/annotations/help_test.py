@@ -64,7 +64,7 @@ class Help(support.ServerTest):
 
     def test_every_example_works(self):
         parser = doctest.DocTestParser()
-        runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
+        runner = doctest.DocTestRunner(verbose=False, optionflags=doctest.ELLIPSIS)
         with tempfile.TemporaryDirectory() as folder, mock.patch.dict(os.environ, {"KILN_KILND": str(support.KILND)}):
             for name, row in kiln.help.ROWS.items():
                 if name.startswith("jax.") and "kiln.jax" not in NAMESPACES:
