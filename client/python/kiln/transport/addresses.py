@@ -22,7 +22,7 @@ from kiln.errors import InvalidArgument, KilnError, NoServer
 BEGINNING = 1.2
 ANSWERING = 10.0
 # Seconds between two looks while a server is waited for, and for one.
-AGAIN = 0.2
+EVERY = 0.2
 LOOK = 1.0
 # What gRPC resolves by itself.
 _SCHEMES = re.compile(r"(unix|unix-abstract|dns|ipv4|ipv6|xds|vsock|passthrough):")
@@ -30,7 +30,8 @@ _OF_THE_WEB = re.compile(r"(\w+)://(?:[^@/]*@)?([^/]*)")
 _HOST_AND_PORT = re.compile(r"(\[[^\]]+\]|[^:\[\]]+):(\d+)")
 # How a client begins in HTTP/2, with settings that change nothing.
 _PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\4\0\0\0\0\0"
-_SETTINGS, _OF_HTTP_1, _OF_TLS = b"\4", b"HTTP/1", (b"\x15\x03", b"\x16\x03")
+# Of what answers to it, HTTP/2's frame of settings has this at 3; a record of TLS begins so.
+_SETTINGS, _OF_TLS = b"\4", (b"\x15\x03", b"\x16\x03")
 
 
 def addresses_of(target: Union[str, Sequence[str]]) -> List[str]:
@@ -131,8 +132,9 @@ class Patience:
 def _misunderstood(address: str, tls: bool) -> Optional[NoServer]:
     """What who answers there speaks, if it is not what this client does."""
     said = _answer_in_plain(address)
-    if said.startswith(_OF_HTTP_1):
-        return NoServer("who answers at %s is a web server" % address, remedy="the port is that of kilnd --listen")
+    if said and said[3:4] != _SETTINGS and not said.startswith(_OF_TLS):
+        return NoServer("who answers at %s is no kilnd (it begins with %r)" % (address, said[:16]),
+                        remedy="the port is that of kilnd --listen")  # fmt: skip
     if tls and said[3:4] == _SETTINGS:
         return NoServer("the server at %s speaks no TLS, and this client does" % address,
                         remedy="connect without tls=, and without KILN_TLS_CA in the environment")  # fmt: skip

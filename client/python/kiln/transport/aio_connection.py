@@ -16,7 +16,7 @@ from grpc import aio
 from kiln import commands
 
 from kiln.transport import forks
-from kiln.transport.addresses import AGAIN, ANSWERING, Patience
+from kiln.transport.addresses import ANSWERING, EVERY, Patience
 from kiln.transport.connection import ConnectionLike
 from kiln.transport.credentials import Credentials
 from kiln.errors import DeadlineExceeded, Internal, KilnError
@@ -118,13 +118,14 @@ class Connection(ConnectionLike):
                 left = end - self._loop.time()
                 if left <= 0:
                     raise self.no_server(timeout)
-                await asyncio.wait({ready}, timeout=min(AGAIN, left))
+                await asyncio.wait({ready}, timeout=min(EVERY, left))
                 error = None if ready.done() else await self._loop.run_in_executor(None, patience.look, self._secure)
                 if error is not None:
                     raise error
             ready.result()
         finally:
             ready.cancel()
+            await asyncio.wait({ready})
 
     async def allocate(self, request: buffer_service_pb2.AllocateRequest,
                        wait: bool = False) -> buffer_service_pb2.BufferDescription:

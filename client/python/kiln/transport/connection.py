@@ -25,7 +25,7 @@ from kiln.errors import DeadlineExceeded, FailedPrecondition, KilnError, NoServe
 from kiln.handles import OfItsProcess
 from kiln.pipeline import Pipeline, Pipelined
 from kiln.retries import ATTEMPTS, Retries
-from kiln.transport.addresses import AGAIN, ANSWERING, Patience
+from kiln.transport.addresses import ANSWERING, EVERY, Patience
 from kiln.transport.credentials import Credentials
 from kiln.transport.elsewhere import Follows, leaves
 from kiln.transport.reaper import TIMEOUT, Reaper, give_back
@@ -283,7 +283,7 @@ class Connection(ConnectionLike):
         try:
             while left > 0:
                 try:
-                    return ready.result(timeout=min(AGAIN, left))
+                    return ready.result(timeout=min(EVERY, left))
                 except grpc.FutureTimeoutError:
                     pass
                 left = end - time.monotonic()
