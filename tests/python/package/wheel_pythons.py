@@ -27,7 +27,8 @@ NAMES = ("grpcio", "protobuf", "numpy", "blake3")
 def install(python, folder, *what):
     """Whether pip could."""
     return not subprocess.run([python, "-m", "venv", "--clear", folder], check=False).returncode and not subprocess.run(
-        [folder / "bin" / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--only-binary=:all:", *what],
+        [folder / "bin" / "python", "-I", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--only-binary=:all:",
+         *what],
         check=False, stderr=subprocess.DEVNULL).returncode  # fmt: skip
 
 
