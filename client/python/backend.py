@@ -1,6 +1,6 @@
 """How the package is built: by setuptools, once kiln/v1 is there (generate.py).
 
-What is published has kiln/v1 ready made, so only who builds it from the repository wants a protoc, and any will
+What is published has kiln/v1 ready made (and, by MANIFEST.in, this file), so only who builds it from the repository wants a protoc, and any will
 do. `./dev wheel` runs this file: both archives, into a folder.
 """
 

@@ -17,6 +17,7 @@ sys.path.insert(0, str(HERE))
 PAGES = ("kiln", "kiln.numpy", "kiln.numpy.linalg", "kiln.numpy.random", "kiln.aio")
 # What is code, and what Markdown would take for its own.
 MARKED = re.compile(r"(`[^`]*`)|[*<]")
+SUFFIX = ".md"
 # Made by the library alone: how, is no caller's business.
 MADE = ("Array", "Buffer", "Client", "Program", "Recording", "Shards", "Tensor", "DType")
 
@@ -87,15 +88,16 @@ def page(name: str) -> str:
 
 
 def pages() -> Dict[str, str]:
-    """By file name."""
-    made = {name + ".md": page(name) for name in PAGES}
-    links = "".join("- [%s](%s.md): %s\n" % (name, name, text(importlib.import_module(name)).splitlines()[0]) for name in PAGES)
-    return {"index.md": "# Reference of the Python package\n\n" + links, **made}
+    """By module, and an index."""
+    made = {name: page(name) for name in PAGES}
+    rows = [(name, name + SUFFIX, text(importlib.import_module(name)).splitlines()[0]) for name in PAGES]
+    return {"index": "# Reference of the Python package\n\n" + "".join("- [%s](%s): %s\n" % row for row in rows), **made}
 
 
 if __name__ == "__main__":
     out = pathlib.Path(sys.argv[1])
     out.mkdir(parents=True, exist_ok=True)
-    for file, content in pages().items():
-        (out / file).write_text(content)
-        print(out / file)
+    for name, content in pages().items():
+        file = out / (name + SUFFIX)
+        file.write_text(content)
+        print(file)

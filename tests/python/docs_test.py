@@ -12,9 +12,9 @@ import support
 
 class Docs(unittest.TestCase):
     def test_every_snippet(self):
-        for page, count in (("python.md", 12), ("python_tutorial.md", 7), ("python_howto.md", 8)):
+        for page, count in (("python", 12), ("python_tutorial", 7), ("python_howto", 8)):
             with self.subTest(page):
-                snippets.check(self, support.ROOT / "docs" / page, at_least=count)
+                snippets.check(self, support.ROOT / "docs" / (page + ".md"), at_least=count)
 
 
 if __name__ == "__main__":

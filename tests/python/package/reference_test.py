@@ -22,17 +22,17 @@ class Reference(unittest.TestCase):
     def test_every_public_name_has_its_entry_once(self):
         for page, module, some in (("kiln", kiln, ("connect", "jit", "matmul", "NoServer", "float32", "Buffer")),
                                    ("kiln.aio", kiln.aio, ("connect", "Client", "Buffer", "Program"))):  # fmt: skip
-            entries = re.findall(r"^### `%s\.(\w+)" % page.replace(".", r"\."), self.pages[page + ".md"], re.M)
+            entries = re.findall(r"^### `%s\.(\w+)" % page.replace(".", r"\."), self.pages[page], re.M)
             self.assertEqual(sorted(entries), reference.public(module))
             self.assertLessEqual(set(some), set(entries))
 
     def test_what_it_says(self):
-        page = self.pages["kiln.md"]
+        page = self.pages["kiln"]
         for said in ("### `kiln.matmul(a, b)`\n\nThe matrix product of the last two axes", "### `kiln.NoServer`: Unavailable\n",
                      "\n- `fill(value, start=0, count=None)`: Sets `count` elements", "### `kiln.Buffer`\n",
                      "\n## kiln.reduce\n", "### `kiln.float32`\n"):  # fmt: skip
             self.assertIn(said, page)
-        self.assertIn("- [kiln.numpy](kiln.numpy.md): kiln.numpy: numpy", self.pages["index.md"])
+        self.assertIn("- [kiln.numpy](kiln.numpy%s): kiln.numpy: numpy" % reference.SUFFIX, self.pages["index"])
         self.assertNotIn("__", page)
         self.assertNotIn("Return number of occurrences", page)  # of tuples
 
