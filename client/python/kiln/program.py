@@ -21,7 +21,7 @@ from kiln.arguments import At, AtShards, Takes
 from kiln.buffers import Buffer, BufferLike
 from kiln.transport.connection import Connection
 from kiln.dtypes import BY_NUMBER
-from kiln.errors import InvalidArgument, KilnError, Unavailable
+from kiln.errors import ConnectionLost, InvalidArgument, KilnError, Unavailable
 from kiln.handles import Single
 from kiln.sharding import Shards, ShardsLike, shares
 from kiln.v1 import buffer_service_pb2, executable_pb2, graph_pb2, kernel_service_pb2
@@ -133,7 +133,10 @@ class ProgramLike(Single, Takes):
             try:
                 return (yield from self._run_here(dict(values), large, out, timing, timeout, tag))
             except Unavailable as error:  # what is in no server's memory another one may do
-                if bound or not (yield from self._connection._elsewhere(error, place)):
+                if bound or len(self._connection.targets) == 1:
+                    raise
+                lost = isinstance(error, ConnectionLost) and not error.gone  # the next try tells more
+                if not lost and not (yield from self._connection._elsewhere(error, place)):
                     raise
         return (yield from self._run_here(values, large, out, timing, timeout, tag))
 

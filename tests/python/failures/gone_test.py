@@ -6,6 +6,7 @@ import os
 import pathlib
 import signal
 import sys
+import tempfile
 import threading
 import unittest
 from concurrent import futures
@@ -21,6 +22,8 @@ import support
 
 import kiln
 import kiln.aio
+from kiln.functional import local
+from kiln.transport import addresses
 from kiln.v1 import error_pb2
 
 X = np.arange(4, dtype=np.float32)
@@ -28,7 +31,7 @@ LEASE = 600  # seconds: what waits for its end, fails the test
 
 
 def servers(count):
-    """So many, and their addresses as a list."""
+    """So many, and a list of their addresses."""
     stack = contextlib.ExitStack()
     running = [stack.enter_context(support.running()) for _ in range(count)]
     return stack, running, ",".join(one.address for one in running)
@@ -62,9 +65,9 @@ class Gone(unittest.TestCase):
             kiln.connect([address, "unix:/no/such/socket"])
 
     def test_with_a_time_a_server_that_is_yet_to_begin_is_waited_for(self):
-        with support.running() as server:
-            port = server.port
-        refused, absent = threading.Event(), kiln.transport.addresses.absent
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        later, refused, absent = os.path.join(folder.name, "later"), threading.Event(), addresses.absent
 
         def look(address):
             why = absent(address)
@@ -72,11 +75,13 @@ class Gone(unittest.TestCase):
                 refused.set()
             return why
 
-        with mock.patch.object(kiln.transport.addresses, "absent", look), futures.ThreadPoolExecutor(1) as pool:
-            client = pool.submit(kiln.connect, "127.0.0.1:%d" % port, connect_timeout=250)
+        with mock.patch.object(addresses, "absent", look), futures.ThreadPoolExecutor(1) as pool:
+            client = pool.submit(kiln.connect, "unix:" + later, connect_timeout=250)
             self.assertTrue(refused.wait(100))
-            server = support.Server(port=port)
+            with mock.patch.dict(os.environ, {"KILN_KILND": str(support.KILND), "KILN_GPUS": "none"}):
+                server = local.Server()
             self.addCleanup(server.stop)
+            os.symlink(server.address[len("unix:") :], later)
             with client.result() as client:
                 self.assertEqual(client.arange(3).numpy().tolist(), [0, 1, 2])
 
@@ -121,8 +126,8 @@ class Lists(unittest.TestCase):
                     self.follow(end, stream)
 
     def follow(self, end, stream):
-        stack, self.running, addresses = servers(2)
-        with stack, kiln.connect(addresses, lease=LEASE, stream=stream) as client:
+        stack, self.running, listed = servers(2)
+        with stack, kiln.connect(listed, lease=LEASE, stream=stream) as client:
             first, second = self.running
             add, x, y = client.compile(graphs.elementwise("ADD")), client.buffer(X), client.buffer(X)
             recording = client.record([(client.compile(graphs.update()), [kiln.Memory(0), kiln.Memory(1)])])
@@ -147,8 +152,8 @@ class Lists(unittest.TestCase):
 
     def test_awaited(self):
         async def main():
-            stack, self.running, addresses = servers(2)
-            with stack, mock.patch.dict(os.environ, {"KILN_ADDR": addresses}):
+            stack, self.running, listed = servers(2)
+            with stack, mock.patch.dict(os.environ, {"KILN_ADDR": listed}):
                 async with await kiln.aio.connect(lease=LEASE) as client:
                     add, x = await client.compile(graphs.elementwise("ADD")), await client.buffer(X)
                     self.assertEqual((await add(x, x)).tolist(), [0, 2, 4, 6])
@@ -162,8 +167,8 @@ class Lists(unittest.TestCase):
         asyncio.run(main())
 
     def test_threads_go_on_while_the_server_stops(self):
-        stack, self.running, addresses = servers(2)
-        with stack, kiln.connect(addresses, lease=LEASE) as client, futures.ThreadPoolExecutor(6) as pool:
+        stack, self.running, listed = servers(2)
+        with stack, kiln.connect(listed, lease=LEASE) as client, futures.ThreadPoolExecutor(6) as pool:
             add = client.compile(graphs.elementwise("ADD"))
             begun = threading.Semaphore(0)
 
@@ -188,8 +193,8 @@ class Lists(unittest.TestCase):
             kiln.connect("unix:/no/such/socket,gpu.example:1", token="secret")
 
     def test_nobody_takes_its_place(self):
-        stack, self.running, addresses = servers(1)
-        with stack, kiln.connect(addresses + ",unix:/no/such/socket", lease=LEASE) as client:
+        stack, self.running, listed = servers(1)
+        with stack, kiln.connect(listed + ",unix:/no/such/socket", lease=LEASE) as client:
             self.running[0].stop()
             with self.assertLogs("kiln", "WARNING") as logged, self.assertRaises(kiln.Unavailable):
                 client.compile(graphs.elementwise("ADD"))
