@@ -39,7 +39,7 @@ def train(client, devices, deterministic=False, epochs=EPOCHS, say=lambda line: 
     begin = [random.normal(0, scale, shape).astype(np.float32)
              for shape, scale in (((64, 48), 0.2), ((48,), 0), ((48, 10), 0.2), ((10,), 0))]
     step = client.compile(kiln.spread(training_step(client), devices, split=["x", "y"]), deterministic=deterministic)
-    several = len(devices) > 1
+    several, loss = len(devices) > 1, np.inf
     weights = [client.shards(weight, devices, axis=None) if several else client.buffer(weight) for weight in begin]
     for epoch in range(epochs):
         order = random.permutation(TRAINED)

@@ -4,10 +4,14 @@
 """
 import kiln
 import numpy as np
+from numpy.typing import NDArray
 import twins
 
 
-def with_numpy(points, centres):
+Points = NDArray[np.float32]
+
+
+def with_numpy(points: Points, centres: Points) -> Points:
     for _ in range(20):
         distance = (centres**2).sum(1) - 2 * points @ centres.T
         nearest = np.eye(len(centres), dtype=np.float32)[distance.argmin(1)]
@@ -15,20 +19,20 @@ def with_numpy(points, centres):
     return centres
 
 
-def with_kiln(points, centres):
+def with_kiln(points: Points, centres: Points) -> kiln.Array:
     @kiln.jit
-    def move(centres, points):
+    def move(centres: kiln.Array, points: kiln.Array) -> kiln.Array:
         distance = (centres**2).sum(1) - 2 * points @ centres.T
         nearest = (distance.argmin(1)[:, None] == kiln.arange(len(centres))).astype("float32")
         return (nearest.T @ points) / kiln.maximum(nearest.sum(0), 1)[:, None]
 
-    points = kiln.array(points)
+    cloud, middles = kiln.array(points), kiln.array(centres)
     for _ in range(20):
-        centres = move(centres, points)
-    return centres
+        middles = move(middles, cloud)
+    return middles
 
 
-def main(points=100_000, rounds=3):
+def main(points: int = 100_000, rounds: int = 3) -> twins.Figures:
     random = np.random.default_rng(0)
     middles = 8 * random.standard_normal((16, 8))
     cloud = (middles[random.integers(0, 16, points)] + random.standard_normal((points, 8))).astype(np.float32)

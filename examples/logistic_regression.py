@@ -6,10 +6,14 @@ What differs: kiln for np, kiln.jit over what is called often, and data that is 
 """
 import kiln
 import numpy as np
+from numpy.typing import NDArray
 import twins
 
 
-def with_numpy(x, y):
+Rows = NDArray[np.float32]
+
+
+def with_numpy(x: Rows, y: Rows) -> Rows:
     w = np.zeros(x.shape[1], np.float32)
     for _ in range(100):
         p = 1 / (1 + np.exp(-(x @ w)))
@@ -17,19 +21,23 @@ def with_numpy(x, y):
     return w
 
 
-def with_kiln(x, y):
-    def loss(w, x, y):
+def with_kiln(rows: Rows, goals: Rows) -> kiln.Array:
+    def loss(w: kiln.Array, x: kiln.Array, y: kiln.Array) -> kiln.Array:
         z = x @ w
         return (kiln.log(1 + kiln.exp(z)) - y * z).mean()
 
-    step = kiln.jit(lambda w, x, y: w - 0.5 * kiln.grad(loss)(w, x, y), donate_argnums=0)
-    x, y, w = kiln.array(x), kiln.array(y), kiln.zeros(x.shape[1], "float32")
+    @kiln.jit(donate_argnums=0)
+    def step(w: kiln.Array, x: kiln.Array, y: kiln.Array) -> kiln.Array:
+        slope: kiln.Array = kiln.grad(loss)(w, x, y)
+        return w - 0.5 * slope
+
+    x, y, w = kiln.array(rows), kiln.array(goals), kiln.zeros(rows.shape[1], "float32")
     for _ in range(100):
         w = step(w, x, y)
     return w
 
 
-def main(rows=10_000, rounds=3):
+def main(rows: int = 10_000, rounds: int = 3) -> twins.Figures:
     random = np.random.default_rng(0)
     x = random.standard_normal((rows, 64)).astype(np.float32)
     y = (x @ random.standard_normal(64) > 0).astype(np.float32)

@@ -4,17 +4,21 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "base/dtype_names.h"
 #include "base/error.h"
 #include "base/graph/graph_text.h"
 #include "client/cli/command.h"
 #include "client/cli/onnx_model.h"
 #include "client/cli/text/table.h"
 #include "client/cpp/arrays/npy.h"
+#include "client/cpp/arrays/safetensors.h"
 
 namespace kiln::cli {
 namespace {
@@ -24,6 +28,7 @@ struct Flags {
   ModelFlags sizes;
   std::string output;
   std::string constants;
+  bool json = false;
 };
 
 absl::Status Write(const v1::Graph& graph, const std::string& path) {
@@ -37,23 +42,28 @@ absl::Status Write(const v1::Graph& graph, const std::string& path) {
 }
 
 // A name that a file can have, which no other slot's file has.
-std::string FileName(const onnx::Model::Constant& constant) {
+std::string NameOf(const onnx::Model::Constant& constant) {
   std::string name;
   for (const char c : constant.name.substr(0, 100)) name += absl::ascii_isalnum(c) || c == '_' || c == '-' ? c : '_';
-  return absl::StrCat(constant.slot, "_", name, ".npy");
+  return absl::StrCat(constant.slot, "_", name);
 }
 
-absl::Status WriteConstants(const onnx::Model& model, const std::string& folder) {
+absl::Status WriteConstants(const onnx::Model& model, const std::string& path) {
+  if (absl::EndsWith(path, ".safetensors")) {
+    std::map<std::string, const client::HostTensor*> tensors;
+    for (const onnx::Model::Constant& constant : model.constants) tensors[NameOf(constant)] = &constant.value;
+    return client::WriteSafetensors(path, tensors);
+  }
+  const std::string& folder = path;
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error) return absl::UnavailableError(absl::StrCat("cannot make ", folder, ": ", error.message()));
   for (const onnx::Model::Constant& constant : model.constants)
-    KILN_RETURN_IF_ERROR(client::WriteNpy(absl::StrCat(folder, "/", FileName(constant)), constant.value));
+    KILN_RETURN_IF_ERROR(client::WriteNpy(absl::StrCat(folder, "/", NameOf(constant), ".npy"), constant.value));
   return absl::OkStatus();
 }
 
-absl::Status Import(Cli& cli, const Flags& flags) {
-  KILN_ASSIGN_OR_RETURN(onnx::Model model, ImportModel(flags.model, flags.sizes, {}));
+std::string TableOf(const onnx::Model& model) {
   std::vector<Row> rows = {{"", "slot", "name", "type"}};
   for (const onnx::Model::Input& input : model.inputs) {
     rows.push_back({input.used ? "input" : "input, not read", absl::StrCat(input.slot), input.name,
@@ -67,11 +77,58 @@ absl::Status Import(Cli& cli, const Flags& flags) {
     rows.push_back({"output", output.result ? absl::StrCat(*output.result) : "none", output.name,
                     client::TypeText(output.dtype, output.shape)});
   }
-  std::fputs(TableText(rows).c_str(), stdout);
   size_t bytes = 0;
   for (const onnx::Model::Constant& constant : model.constants) bytes += constant.value.bytes.size();
-  std::printf("%d nodes; %zu constants of %s\n", model.graph.nodes_size(), model.constants.size(),
-              BytesText(static_cast<double>(bytes)).c_str());
+  return absl::StrCat(TableText(rows), model.graph.nodes_size(), " nodes; ", model.constants.size(), " constants of ",
+                      BytesText(static_cast<double>(bytes)), "\n");
+}
+
+// Numbers, and text where a size depends on variables.
+nlohmann::json Json(const client::Sizes& shape) {
+  nlohmann::json sizes = nlohmann::json::array();
+  for (const client::Size& size : shape) {
+    if (const std::optional<int64_t> number = size.number()) {
+      sizes.push_back(*number);
+    } else {
+      sizes.push_back(size.Text());
+    }
+  }
+  return sizes;
+}
+
+// The same for programs, such as kiln.onnx of the Python client.
+std::string JsonOf(const onnx::Model& model) {
+  nlohmann::json inputs = nlohmann::json::array(), sizes = inputs, outputs = inputs, constants = inputs;
+  for (const onnx::Model::Input& input : model.inputs) {
+    inputs.push_back({{"slot", input.slot},
+                      {"name", input.name},
+                      {"dtype", DTypeName(input.dtype)},
+                      {"shape", Json(input.shape)},
+                      {"used", input.used}});
+  }
+  for (const client::SizeVariable& size : model.variables) {
+    sizes.push_back({{"slot", size.slot}, {"name", size.name}, {"min", size.least}, {"max", size.greatest}});
+  }
+  for (const onnx::Model::Output& output : model.outputs) {
+    nlohmann::json row = {{"name", output.name}, {"dtype", DTypeName(output.dtype)}, {"result", nullptr}};
+    row["shape"] = Json(output.shape);
+    if (output.result) row["result"] = *output.result;
+    outputs.push_back(std::move(row));
+  }
+  for (const onnx::Model::Constant& constant : model.constants) {
+    constants.push_back({{"slot", constant.slot},
+                         {"name", constant.name},
+                         {"dtype", DTypeName(constant.value.dtype)},
+                         {"written_as", NameOf(constant)}});
+  }
+  const nlohmann::json all = {{"inputs", inputs}, {"sizes", sizes}, {"outputs", outputs}, {"constants", constants}};
+  // Names are the file's, whatever bytes they have.
+  return all.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+absl::Status Import(Cli& cli, const Flags& flags) {
+  KILN_ASSIGN_OR_RETURN(onnx::Model model, ImportModel(flags.model, flags.sizes, {}));
+  std::fputs((flags.json ? JsonOf(model) : TableOf(model)).c_str(), stdout);
   cli.graph = model.graph;
   if (!flags.constants.empty()) KILN_RETURN_IF_ERROR(WriteConstants(model, flags.constants));
   return flags.output.empty() ? absl::OkStatus() : Write(model.graph, flags.output);
@@ -91,7 +148,9 @@ void AddImport(CLI::App& app, Cli& cli) {
   command->add_option("model", flags->model, "The model: .onnx")->required();
   AddModelFlags(*command, flags->sizes);
   command->add_option("--output,-o", flags->output, "Write the graph to this file: .uop or .pb");
-  command->add_option("--constants", flags->constants, "Write the constants to this folder: SLOT_NAME.npy");
+  command->add_option("--constants", flags->constants,
+                      "Write the constants to this folder: SLOT_NAME.npy; or to one file: .safetensors");
+  command->add_flag("--json", flags->json, "Inputs, sizes, outputs and constants as JSON, and no table");
   command->callback([flags, &cli] { cli.action = [flags](Cli& running) { return Import(running, *flags); }; });
 }
 

@@ -30,6 +30,7 @@ class Prover {
     Polynomial factor, rest;
     if (!p.Split(atom, factor, rest)) return false;
     if (IsQuotient(atom) && ByQuotient(atom, factor, rest, depth - 1)) return true;
+    if (atom->op() == Op::MAX && ByEither(atom, factor, rest, depth - 1)) return true;
     if (NonNegative(factor, depth - 1)) return NonNegative(rest + factor * Least(atom), depth - 1);
     if (NonNegative(Polynomial(0) - factor, depth - 1)) {
       const std::optional<Polynomial> greatest = Greatest(atom, depth - 1);
@@ -49,6 +50,12 @@ class Prover {
     const Polynomial minus = Polynomial(0) - *times;
     if (NonNegative(minus, depth)) return NonNegative(rest - minus * x, depth);
     return NonNegative(*times, depth) && NonNegative(rest + *times * (x - m + Polynomial(1)), depth);
+  }
+
+  // The greater of two is one of them, and not less than either.
+  bool ByEither(UOp* atom, const Polynomial& factor, const Polynomial& rest, int depth) {
+    const auto holds = [&](size_t i) { return NonNegative(rest + factor * PolynomialOf(graph_, atom->src(i)), depth); };
+    return NonNegative(factor, depth) ? holds(0) || holds(1) : holds(0) && holds(1);
   }
 
   // The youngest atom that is no leaf: no other one is made of it.

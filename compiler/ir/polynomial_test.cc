@@ -117,6 +117,15 @@ TEST_F(PolynomialTest, ProofsOverVariables) {
   EXPECT_FALSE(Proved(n * m - m));
 }
 
+TEST_F(PolynomialTest, TheGreaterOfTwoIsOneOfThem) {
+  const Polynomial greater = P(graph_.Make(Op::MAX, {n_, m_}));
+  EXPECT_TRUE(Proved(greater - n));
+  EXPECT_TRUE(Proved(greater - m));
+  EXPECT_TRUE(Proved(n + m - greater));  // of both
+  EXPECT_FALSE(Proved(n - greater));
+  EXPECT_FALSE(Proved(greater - n - one));
+}
+
 TEST_F(PolynomialTest, ProofsInsideLoops) {
   UOp* i = Range(Cast(graph_, n_, kIndexType));
   UOp* j = Range(Cast(graph_, m_, kIndexType));

@@ -1,6 +1,7 @@
 #include "compiler/kernel/bounds.h"
 
 #include <algorithm>
+#include <optional>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -15,6 +16,22 @@ namespace kiln::compiler {
 namespace {
 
 constexpr size_t kMaxComparisons = 16;
+
+// How many facts one proof may use together.
+constexpr int kMaxFacts = 2;
+
+// Whether `polynomial` is 0 or more, as all of `known` are: itself, or what is left of it without some of them, each as
+// often as its leading term goes into it.
+bool Follows(Graph& graph, const Polynomial& polynomial, absl::Span<const Polynomial> known, int facts) {
+  if (IsNonNegative(graph, polynomial)) return true;
+  if (facts == 0) return false;
+  return std::any_of(known.begin(), known.end(), [&](const Polynomial& fact) {
+    Polynomial times, rest;
+    polynomial.Divide(fact, times, rest);
+    const std::optional<int64_t> number = times.constant();
+    return Follows(graph, polynomial - fact * Polynomial(std::max<int64_t>(number.value_or(1), 1)), known, facts - 1);
+  });
+}
 
 // Where the size depends on variables, so may the index.
 // `gate` (or null) holds, and with it each of its comparisons.
@@ -31,13 +48,9 @@ bool IsInside(Graph& graph, UOp* index, const Dim& size, UOp* gate) {
     const Polynomial apart = PolynomialOf(graph, less->src(0)) - PolynomialOf(graph, less->src(1));
     known.push_back(negated ? apart : Polynomial(-1) - apart);
   }
-  const auto holds = [&](const Polynomial& polynomial) {
-    return IsNonNegative(graph, polynomial) || std::any_of(known.begin(), known.end(), [&](const Polynomial& fact) {
-             return IsNonNegative(graph, polynomial - fact);
-           });
-  };
   const Polynomial place = PolynomialOf(graph, index);
-  return holds(place) && holds(PolynomialOf(graph, size) - place - Polynomial(1));
+  return Follows(graph, place, known, kMaxFacts) &&
+         Follows(graph, PolynomialOf(graph, size) - place - Polynomial(1), known, kMaxFacts);
 }
 
 // Whether `gate` is a conjunction in which all that `condition` is made of stands.

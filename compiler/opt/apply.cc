@@ -29,8 +29,28 @@ bool Closes(const UOp* uop, const UOp* range) {
   return std::find(ranges.begin(), ranges.end(), range) != ranges.end();
 }
 
+UOp* MakeRange(Graph& graph, UOp* size, int64_t id, AxisType type) {
+  return graph.Make(Op::RANGE, {size}, RangeArg{id, type});
+}
 UOp* MakeRange(Graph& graph, int64_t size, int64_t id, AxisType type) {
-  return graph.Make(Op::RANGE, {Idx(graph, size)}, RangeArg{id, type});
+  return MakeRange(graph, Idx(graph, size), id, type);
+}
+
+// `size` / `factor` of a size that is a multiple: a number, or what PaddedSize made.
+UOp* Quotient(Graph& graph, UOp* size, int64_t factor) {
+  if (size->IsConst()) {
+    KILN_CHECK(size->const_int() % factor == 0);
+    return Idx(graph, size->const_int() / factor);
+  }
+  KILN_CHECK(size->op() == Op::MUL && size->src(1)->IsConst() && size->src(1)->const_int() % factor == 0);
+  return Mul(graph, size->src(0), Idx(graph, size->src(1)->const_int() / factor));
+}
+
+// The next multiple of `multiple`.
+UOp* PaddedSize(Graph& graph, UOp* size, int64_t multiple) {
+  if (size->IsConst()) return Idx(graph, (size->const_int() + multiple - 1) / multiple * multiple);
+  UOp* up = Add(graph, size, Idx(graph, multiple - 1));
+  return Mul(graph, graph.Make(Op::FLOORDIV, {up, Idx(graph, multiple)}), Idx(graph, multiple));
 }
 
 // `sink` with `value` in place of `range`, and `closed` where it was closed.
@@ -84,10 +104,9 @@ UOp* AxisAt(const Axes& axes, int64_t number) { return axes.at(static_cast<size_
 
 UOp* ApplySplit(Graph& graph, UOp* sink, const Axes& axes, const OptOp& opt) {
   UOp* range = AxisAt(axes, opt.axis);
-  const int64_t size = range->src(0)->const_int();
-  KILN_CHECK(size % opt.factor() == 0);
   const bool lane = opt.target == AxisType::kUpcast || opt.target == AxisType::kUnroll;
-  UOp* rest = MakeRange(graph, size / opt.factor(), graph.NextId(), range->arg_as<RangeArg>().type);
+  UOp* rest =
+      MakeRange(graph, Quotient(graph, range->src(0), opt.factor()), graph.NextId(), range->arg_as<RangeArg>().type);
   UOp* part = lane ? LaneRange(graph, sink, range, opt) : MakeRange(graph, opt.factor(), graph.NextId(), opt.target);
   UOp* outer = opt.top ? part : rest;
   UOp* inner = opt.top ? rest : part;
@@ -111,21 +130,25 @@ UOp* ApplySwap(Graph& graph, UOp* sink, const Axes& axes, const OptOp& opt) {
   return Substitute(sink, swapped, graph);
 }
 
+UOp* LastOf(Graph& graph, UOp* size) {
+  return size->IsConst() ? Idx(graph, size->const_int() - 1) : Add(graph, size, Idx(graph, -1));
+}
+
 // Gates every write that depends on the padded axis, and every read unless `clamp`,
 // and feeds the identity to the reductions over it.
 UOp* PadTo(Graph& graph, UOp* sink, UOp* range, int64_t multiple, bool clamp) {
-  const int64_t size = range->src(0)->const_int();
-  const int64_t padded = (size + multiple - 1) / multiple * multiple;
+  UOp* size = range->src(0);
+  UOp* padded = PaddedSize(graph, size, multiple);
   if (padded == size) return sink;
   const absl::flat_hash_map<UOp*, RangeSet> open = OpenRanges(sink);
   UOp* wide = MakeRange(graph, padded, graph.NextId(), range->arg_as<RangeArg>().type);
-  UOp* inside = Lt(graph, wide, Idx(graph, size));
+  UOp* inside = Lt(graph, wide, size);
   auto depends = [&](UOp* uop) {
     const RangeSet& ranges = open.at(uop);
     return std::find(ranges.begin(), ranges.end(), range) != ranges.end();
   };
   absl::flat_hash_map<UOp*, UOp*> done = {{range, wide}};
-  absl::flat_hash_map<UOp*, UOp*> clamped = {{range, AtMost(graph, wide, size - 1)}};
+  absl::flat_hash_map<UOp*, UOp*> clamped = {{range, AtMost(graph, wide, LastOf(graph, size))}};
   for (UOp* uop : Toposort(sink)) {
     if (uop == range) continue;
     std::vector<UOp*> src, inner;

@@ -34,6 +34,10 @@ std::vector<Walk> FusedWalks(absl::Span<const Walk> walks, size_t outer, int64_t
   return fused;
 }
 
+int64_t LikelySize(const Bounds& size) {
+  return size.max < kLikelySize ? std::max<int64_t>(static_cast<int64_t>(size.max), 1) : kLikelySize;
+}
+
 }  // namespace
 
 Machine::Machine(const v1::Target& target, int64_t item) {
@@ -49,6 +53,16 @@ int64_t Product::ReducedSize() const {
   for (size_t axis = outputs; axis < sizes.size(); ++axis) iterations *= Size(axis);
   return iterations;
 }
+
+double Product::Batches(size_t row, size_t column) const {
+  double batches = 1;
+  for (size_t axis = 0; axis < outputs; ++axis) {
+    if (axis != row && axis != column) batches *= static_cast<double>(Size(axis));
+  }
+  return batches;
+}
+
+bool Product::AnyVaries() const { return std::find(varies.begin(), varies.end(), true) != varies.end(); }
 
 bool Product::Walks(size_t operand, size_t axis, size_t other) const {
   const Operand& o = operands[operand];
@@ -73,8 +87,12 @@ std::optional<Product> ProductIn(UOp* sink, const v1::Target& target) {
   const std::vector<UOp*> axes = AxesOf(sink);
   product.outputs = OutputRanges(sink).size();
   for (UOp* axis : axes) {
-    if (!axis->src(0)->IsConst()) return std::nullopt;
-    product.sizes.push_back(axis->src(0)->const_int());
+    const UOp* size = axis->src(0);
+    // Rows of a tile beyond the end read the last one again, so that there must be one.
+    if (!size->IsConst() && (product.sizes.size() >= product.outputs || size->bounds().min < 1)) return std::nullopt;
+    product.varies.push_back(!size->IsConst());
+    if (!size->IsConst()) product.most_varying *= static_cast<double>(size->bounds().max);
+    product.sizes.push_back(size->IsConst() ? size->const_int() : LikelySize(size->bounds()));
     product.store.push_back(StrideIn(store->src(0)->src(1), axis));
     // Where it stores must be a matter of its loops alone: then no two iterations store to one place.
     const bool output = product.store.size() <= product.outputs;
@@ -97,7 +115,7 @@ std::optional<Product> ProductIn(UOp* sink, const v1::Target& target) {
         loads.size() == 1 && loads[0]->src().size() == 1 && root->op() == Op::CAST && root->src(0) == loads[0];
     std::vector<UOp*> walked;
     for (size_t i = 0; i < axes.size(); ++i) {
-      if (operand.depends[i]) walked.push_back(axes[i]);
+      if (operand.depends[i] && !product.varies[i]) walked.push_back(axes[i]);
     }
     for (const WalkedAxis& axis : WalkedAxes(root, walked)) {
       Walk& walk = operand.walks.emplace_back();
@@ -127,6 +145,7 @@ std::optional<Product> ProductIn(UOp* sink, const v1::Target& target) {
 
 std::optional<Product> Fused(Product product, size_t axis) {
   const size_t inner = axis + 1;
+  if (product.varies[axis] || product.varies[inner]) return std::nullopt;
   const int64_t n = product.sizes[inner];
   product.store[axis] = FusedStride(product.store[axis], product.store[inner], n);
   if (product.store[axis] != 1) return std::nullopt;
@@ -143,6 +162,7 @@ std::optional<Product> Fused(Product product, size_t axis) {
   product.sizes[axis] *= n;
   product.sizes.erase(product.sizes.begin() + at);
   product.store.erase(product.store.begin() + at);
+  product.varies.erase(product.varies.begin() + at);
   --product.outputs;
   return product;
 }

@@ -30,6 +30,7 @@ inline constexpr int64_t kRowsApart = 8;          // rows that one set of the L1
 inline constexpr int64_t kMinBlock = 96;          // rows that are worth a copy of the other operand
 inline constexpr int64_t kMinShare = 16;          // of which one of a core's own is better than none
 inline constexpr int64_t kIterationsPerCore = 8;  // enough for an even share
+inline constexpr int64_t kLikelySize = 16;        // of a loop whose size each run decides
 
 struct Machine {
   explicit Machine(const v1::Target& target, int64_t item);
@@ -54,7 +55,9 @@ struct Operand {
 };
 
 struct Product {
-  std::vector<int64_t> sizes;  // of its loops, by number
+  std::vector<int64_t> sizes;  // of its loops, by number; kLikelySize, or as much as it can be, where it is no number
+  std::vector<bool> varies;    // whether it is none, but a matter of variables: of loops of the output alone
+  double most_varying = 1;     // iterations of these together, at most
   size_t outputs = 0;
   std::vector<Operand> operands;
   std::vector<std::optional<int64_t>> store;
@@ -62,19 +65,22 @@ struct Product {
   int64_t terms = 1;  // that one lane of the machine's dot products reduces; 1 if it has none for this
 
   int64_t Size(size_t axis) const { return sizes[axis]; }
+  bool AnyVaries() const;
   int64_t ReducedSize() const;
+  // Iterations of all other loops of the output.
+  double Batches(size_t row, size_t column) const;
   // Whether an operand moves along `axis` and not along `other`.
   bool Walks(size_t operand, size_t axis, size_t other) const;
   // Whether the elements of an operand that are reduced one after the other are neighbours, in runs that fill vectors.
   bool ReducesNeighbours(size_t operand) const;
 };
 
-// None if the kernel is none.
+// None if the kernel is none, terms of a sum are counted by a variable, or there may be no output.
 std::optional<Product> ProductIn(UOp* sink, const v1::Target& target);
 
 // `product` with output loop `axis` and the one inside it fused: the rows of an image end where they end, and
-// vectors need not. Nothing if what is stored would not be contiguous, if only one of the two were read, or under a
-// gate.
+// vectors need not. Nothing if what is stored would not be contiguous, if only one of the two were read, under a
+// gate, or if the size of one varies.
 std::optional<Product> Fused(Product product, size_t axis);
 
 }  // namespace kiln::compiler

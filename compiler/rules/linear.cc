@@ -79,6 +79,11 @@ UOp* FromLinear(Graph& graph, const LinearForm& form) {
   return form.constant == 0 ? sum : Add(graph, sum, Idx(graph, form.constant));
 }
 
+UOp* AtMost(Graph& graph, UOp* index, UOp* max) {
+  UOp* minus = Idx(graph, -1);
+  return Mul(graph, graph.Make(Op::MAX, {Mul(graph, index, minus), Mul(graph, max, minus)}), minus);
+}
+
 UOp* AtMost(Graph& graph, UOp* index, int64_t max) {
   UOp* minus = Idx(graph, -1);
   return Mul(graph, graph.Make(Op::MAX, {Mul(graph, index, minus), Idx(graph, -max)}), minus);

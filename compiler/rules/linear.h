@@ -28,7 +28,8 @@ struct LinearForm {
 LinearForm ToLinear(UOp* uop);
 UOp* FromLinear(Graph& graph, const LinearForm& form);
 
-// The smaller of an int64 node and a number, in a form whose bounds are seen.
+// The smaller of two int64 nodes, in a form whose bounds are seen.
+UOp* AtMost(Graph& graph, UOp* index, UOp* max);
 UOp* AtMost(Graph& graph, UOp* index, int64_t max);
 
 }  // namespace kiln::compiler

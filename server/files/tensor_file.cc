@@ -1,16 +1,15 @@
-// A .safetensors file is the length of its header (8 bytes, little-endian), the header,
-// and the tensors' bytes. The header is a JSON object: of each name, the dtype, the shape,
-// and where its bytes begin and end behind the header; "__metadata__" is for people.
 #include "server/files/tensor_file.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/npy_header.h"
+#include "base/safetensors_names.h"
 #include "server/engine/memory/tensor_type.h"
 
 namespace kiln::server {
@@ -21,30 +20,6 @@ using nlohmann::json;
 constexpr uint64_t kLengthBytes = 8;
 constexpr uint64_t kMaxHeader = 8 << 20;
 constexpr size_t kMaxTensors = 1 << 16;
-
-struct Kind {
-  absl::string_view name;
-  v1::DType dtype;
-};
-
-// The format's own names.
-constexpr Kind kKinds[] = {
-    {"BOOL", v1::BOOL},
-    {"U8", v1::UINT8},
-    {"I8", v1::INT8},
-    {"U16", v1::UINT16},
-    {"I16", v1::INT16},
-    {"U32", v1::UINT32},
-    {"I32", v1::INT32},
-    {"U64", v1::UINT64},
-    {"I64", v1::INT64},
-    {"F16", v1::FLOAT16},
-    {"BF16", v1::BFLOAT16},
-    {"F32", v1::FLOAT32},
-    {"F64", v1::FLOAT64},
-    {"F8_E4M3", v1::FLOAT8_E4M3},
-    {"F8_E5M2", v1::FLOAT8_E5M2},
-};
 
 absl::Status Bad(absl::string_view message) {
   v1::ErrorDetail detail;
@@ -104,9 +79,9 @@ absl::StatusOr<StoredTensor> ToTensor(const std::string& name, const json& row) 
   tensor.offset = ends[0];
   tensor.bytes = ends[1] - ends[0];
   const auto& dtype = row["dtype"].get_ref<const std::string&>();
-  const auto* kind = std::find_if(std::begin(kKinds), std::end(kKinds), [&](const Kind& k) { return k.name == dtype; });
-  if (kind == std::end(kKinds)) return Bad(absl::StrCat("\"", name, "\" is of dtype ", dtype, ", which Kiln has not"));
-  tensor.dtype = kind->dtype;
+  const std::optional<v1::DType> known = DTypeOfSafetensors(dtype);
+  if (!known.has_value()) return Bad(absl::StrCat("\"", name, "\" is of dtype ", dtype, ", which Kiln has not"));
+  tensor.dtype = *known;
   return tensor;
 }
 

@@ -34,7 +34,8 @@ class Plans(unittest.TestCase):
 
 class Smoke(unittest.TestCase):
     def test_load_with_every_fault(self):
-        self.assertTrue(chaos.Run(seed=1, every=0, pace=0.3).go(seconds=0, least=len(faults.FAULTS)))
+        run = chaos.Run(seed=1, every=0, pace=0.3)
+        self.assertTrue(run.go(seconds=0, least=len(faults.FAULTS)), "\n".join(run.world.faults))
 
 
 if __name__ == "__main__":

@@ -171,13 +171,17 @@ class Caller(Worker):
         self.renewed = began
 
     def end(self) -> None:
-        """Closes the session. What a fault keeps it from ends with the lease; so it is tried again for a while."""
+        """Closes the session. What a fault keeps it from ends with the lease; so it is tried again for a while. A try
+        that was not answered may have closed it, so the next one may find nothing."""
+        may_be_closed: Sequence[str] = ()
         for _ in range(50):
             try:
-                self.call("SessionService.Close", session=b"", token=self.token)
+                self.calling("SessionService.Close", lambda stub, **how: stub(
+                    wire.METHODS["SessionService.Close"].request(token=self.token), **how), b"", may_be_closed)  # fmt: skip
             except Excused as failure:
                 if failure.code in FORGOTTEN or self.world.ended.wait(0.1):
                     break
+                may_be_closed = ("UNKNOWN_HANDLE",)
                 continue
             break
         self.token = b""

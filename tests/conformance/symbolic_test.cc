@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/graph/graph_text.h"
+#include "compiler/compile.h"
 #include "runtime/exec/loaded_executable.h"
 #include "tests/support/arguments.h"
 #include "tests/support/compare.h"
@@ -63,6 +64,13 @@ struct Case {
   const char* rest;
 };
 
+// x (n, 19) by the transpose of w (37, 19), which is slot 5.
+constexpr char kRowsOfAProduct[] =
+    "30 CONST [] weakint 37\n31 CONST [] weakint 19\n32 STACK [1, 31]\n33 PARAM [32] slot=4 dtype=float32\n34 STACK "
+    "[30, 31]\n35 PARAM [34] slot=5 dtype=float32\n36 STACK [1, 7, 31]\n37 RESHAPE [33, 36]\n38 STACK [1, 30, 31]\n39 "
+    "EXPAND [37, 38]\n40 MUL [39, 35]\n41 REDUCE [40] ADD axes=(2)\n42 STACK [1, 30]\n43 RESHAPE [41, 42]\n44 TUPLE "
+    "[43]\n";
+
 class Symbolic : public ::testing::TestWithParam<Case> {};
 
 TEST_P(Symbolic, CompiledEqualsInterpretedForAllValues) {
@@ -113,6 +121,18 @@ INSTANTIATE_TEST_SUITE_P(
              "30 STACK [20, 1, 7]\n31 RESHAPE [25, 30]\n32 STACK [20, 1, 2]\n33 EXPAND [31, 32]\n34 PERMUTE [19] "
              "axes=(1, 0)\n35 MUL [33, 34]\n36 REDUCE [35] ADD axes=(1)\n37 STACK [20, 2]\n38 RESHAPE [36, 37]\n39 "
              "TUPLE [38]\n"},
+        Case{"rows of a product", kRowsOfAProduct},
+        Case{"rows of many products",
+             "30 CONST [] weakint 37\n31 CONST [] weakint 19\n32 CONST [] weakint 5\n33 STACK [1, 32, 31]\n34 PARAM "
+             "[33] slot=4 dtype=float32\n35 STACK [31, 30]\n36 PARAM [35] slot=5 dtype=float32\n37 STACK [1, 32, 31, "
+             "7]\n38 RESHAPE [34, 37]\n39 STACK [1, 32, 31, 30]\n40 EXPAND [38, 39]\n41 MUL [40, 36]\n42 REDUCE [41] "
+             "ADD axes=(2)\n43 STACK [1, 32, 30]\n44 RESHAPE [42, 43]\n45 TUPLE [44]\n"},
+        Case{"products of each",
+             "30 CONST [] weakint 17\n31 CONST [] weakint 9\n32 CONST [] weakint 6\n33 STACK [1, 32, 31]\n34 PARAM "
+             "[33] slot=4 dtype=float32\n35 STACK [1, 31, 30]\n36 PARAM [35] slot=5 dtype=float32\n37 STACK [1, 32, "
+             "31, 7]\n38 RESHAPE [34, 37]\n39 STACK [1, 32, 31, 30]\n40 EXPAND [38, 39]\n41 STACK [1, 7, 31, 30]\n42 "
+             "RESHAPE [36, 41]\n43 EXPAND [42, 39]\n44 MUL [40, 43]\n45 REDUCE [44] ADD axes=(2)\n46 STACK [1, 32, "
+             "30]\n47 RESHAPE [45, 46]\n48 TUPLE [47]\n"},
         Case{"softmax",
              "30 REDUCE [25] MAX axes=(1)\n31 CONST [] weakint -1\n32 MUL [30, 31]\n33 ADD [25, 32]\n34 EXP2 [33]\n35 "
              "REDUCE [34] ADD axes=(1)\n36 FDIV [34, 35]\n37 TUPLE [36]\n"},
@@ -155,6 +175,29 @@ INSTANTIATE_TEST_SUITE_P(
       for (char& c : name) c = c == ' ' ? '_' : c;
       return name;
     });
+
+// The weights are packed beforehand, for any number of rows.
+TEST(SymbolicConstants, RowsOfAProduct) {
+  const v1::Graph graph = Parsed(absl::StrCat(kHead, kRowsOfAProduct));
+  CpuEngine cpu;
+  compiler::Options options = ExactOptions();
+  options.constants = {5};
+  const auto executable = compiler::Compile(graph, cpu.device().target(), options);
+  ASSERT_TRUE(executable.ok()) << executable.status();
+  EXPECT_EQ(executable->preparations_size(), 1);
+  const auto program = cpu.Load(*executable);
+  ASSERT_TRUE(program.ok()) << program.status();
+  for (const int64_t n : {1, 3, 4, 5, 10}) {
+    const VariableValues values = {{8, n}};
+    const auto arguments = RandomArguments(graph, static_cast<uint64_t>(n), values);
+    ASSERT_TRUE(arguments.ok()) << arguments.status();
+    const auto want = RunInterpreted(graph, *arguments, values);
+    ASSERT_TRUE(want.ok()) << want.status();
+    const auto got = cpu.RunLoaded(*program, *arguments, values);
+    ASSERT_TRUE(got.ok()) << got.status();
+    EXPECT_EQ(CompareOutcomes(*got, *want, {.ulp = 2, .zero_signs = false}), "") << "n=" << n;
+  }
+}
 
 std::vector<int32_t> Ints(const compiler::HostTensor& tensor) {
   std::vector<int32_t> values(tensor.bytes.size() / 4);
@@ -330,7 +373,11 @@ TEST(SymbolicBounds, WhatCanBeProvedIsNotGated) {
   for (const char* rest :
        {"30 ADD [17, 17]\n31 TUPLE [30]\n", "30 PERMUTE [18] axes=(1, 0)\n31 MUL [30, 17]\n32 TUPLE [31]\n",
         "30 RESHAPE [18, 22]\n31 FLIP [30] flip=(1)\n32 RESHAPE [31, 6]\n33 TUPLE [32]\n",
-        "30 REDUCE [18] ADD axes=(1)\n31 TUPLE [30]\n", "30 STACK [2]\n31 PAD [17, 30, 13]\n32 TUPLE [31]\n",
+        "30 REDUCE [18] ADD axes=(1)\n31 TUPLE [30]\n",
+        "30 STACK [1, 7, 20]\n31 PERMUTE [25] axes=(1, 0)\n32 RESHAPE [31, 30]\n33 CONST [] weakint 37\n34 STACK [33, "
+        "20]\n35 PARAM [34] slot=4 dtype=float32\n36 STACK [1, 33, 20]\n37 EXPAND [32, 36]\n38 MUL [37, 35]\n39 REDUCE "
+        "[38] ADD axes=(2)\n40 TUPLE [39]\n",
+        "30 STACK [2]\n31 PAD [17, 30, 13]\n32 TUPLE [31]\n",
         "30 CONST [] weakint 2\n31 FLOORDIV [1, 30]\n32 STACK [31]\n33 SHRINK [17, 32, 32]\n34 TUPLE [33]\n"}) {
     const auto program = cpu.Load(Parsed(absl::StrCat(kHead, rest)), strict);
     EXPECT_TRUE(program.ok()) << program.status() << "\n" << rest;

@@ -120,7 +120,7 @@ class Copies(support.ServerTest):
     def test_nothing_of_a_process_is_pickled(self):
         program = self.client.compile(graphs.update())
         buffer = self.client.buffer(ARRAY)
-        for one in (self.client, program, self.client.record([(program, [kiln.Memory(0), kiln.Memory(1)])]), buffer,
+        for one in (self.client, self.client.record([(program, [kiln.Memory(0), kiln.Memory(1)])]), buffer,
                     kiln.At(buffer, 0), [buffer], self.client._connection, kiln.Shards([buffer], 0)):  # fmt: skip
             for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
                 with self.assertRaisesRegex(TypeError, "belongs to the process that made it"):

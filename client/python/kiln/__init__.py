@@ -120,6 +120,8 @@ from kiln.functional.names import offer as _offer
 from kiln.functional.state import State
 from kiln.functional.trees import flatten as tree_flatten, map_tree as tree_map, unflatten as tree_unflatten
 from kiln.functional.vmap import vmap
+from kiln.interchange.files import load, save
+from kiln.interchange.pickled import by_value
 from kiln.graph import Graph, message_of_nodes
 from kiln.hash import graph_hash
 from kiln.indexing import take, take_along_axis
@@ -141,12 +143,12 @@ from kiln.movement import (
     tile,
     transpose,
 )
-from kiln.nn import gelu, layer_norm, log_softmax, logsumexp, relu, sigmoid, silu, softmax
+from kiln.composed.nn import gelu, layer_norm, log_softmax, logsumexp, relu, sigmoid, silu, softmax
 from kiln.program import At, AtShards, Program, Run
 from kiln.recording import Integer, Memory, Recording
 from kiln.reduce import all, any, argmax, argmin, dot, matmul, max, mean, min, prod, std, sum, var
 from kiln.sharding import Shards, all_reduce, copy, replicate, shard, spread
-from kiln.special import erf, tanh
+from kiln.composed.special import erf, tanh
 from kiln.tensor import Tensor
 
 # The builder's functions are arrays' functions, too.
@@ -155,10 +157,16 @@ globals().update(_functions)
 _offer(_functions)
 
 from kiln import numpy  # noqa: E402: it stands on all that is above
+from kiln.numpy.creation import from_dlpack  # noqa: E402
 
 __version__ = "0.1.0"
+
+__all__ = sorted(name for name, one in globals().items() if name == "numpy" or name[0] != "_" and not isinstance(one, type(numpy)))
+__all__ += ["__version__"]
+# Of the modules, those that are meant; each is there when it has been imported.
+_MODULES = ("aio", "jax", "tinygrad", "typing")
 
 
 def __dir__() -> "list[str]":
     """Without the modules that all this is made of."""
-    return sorted(name for name, one in globals().items() if name == "numpy" or not isinstance(one, type(numpy)))
+    return sorted([*__all__, *(name for name in _MODULES if name in globals())])

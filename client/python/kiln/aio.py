@@ -28,7 +28,7 @@ from kiln.handles import Awaited
 from kiln.requests import check_files, compile_request, explain_request, gradient_request, options_with
 from kiln.session import LEASE
 from kiln.transport.opening import Opening, first
-from kiln.transport.transfer import Progress
+from kiln.interchange.progress import Progress, told
 from kiln.v1 import buffer_service_pb2, debug_service_pb2, device_service_pb2, kernel_service_pb2
 from kiln.v1 import session_service_pb2
 from kiln.waiting import awaited
@@ -41,7 +41,7 @@ class Buffer(Awaited, buffers.BufferLike):
 
     async def numpy(self, *, progress: Optional[Progress] = None) -> np.ndarray:
         result = np.empty(self.shape, self.dtype.numpy)
-        await self._connection.read(self.handle, 0, arrays.byte_view(result), progress)
+        await self._connection.read(self.handle, 0, arrays.byte_view(result), told(progress))
         return result
 
     async def read(self, start: int = 0, count: Optional[int] = None) -> np.ndarray:
@@ -52,16 +52,16 @@ class Buffer(Awaited, buffers.BufferLike):
 
     async def read_into(self, target: Any, offset: int = 0, *, progress: Optional[Progress] = None) -> None:
         data = memoryview(target).cast("B")
-        await self._connection.read(self.handle, self._offset(offset, data), data, progress)
+        await self._connection.read(self.handle, self._offset(offset, data), data, told(progress))
 
     async def write(self, value: Any, start: Optional[int] = None, *, progress: Optional[Progress] = None) -> "Buffer":
         offset, data = self._data(value, start)
-        await self._connection.write(self.handle, offset, data, progress)
+        await self._connection.write(self.handle, offset, data, told(progress))
         return self
 
     async def write_bytes(self, data: Any, offset: int = 0, *, progress: Optional[Progress] = None) -> "Buffer":
         data = memoryview(data).cast("B")
-        await self._connection.write(self.handle, self._offset(offset, data), data, progress)
+        await self._connection.write(self.handle, self._offset(offset, data), data, told(progress))
         return self
 
     async def fill(self, value: Any, start: int = 0, count: Optional[int] = None) -> "Buffer":

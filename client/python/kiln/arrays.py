@@ -10,6 +10,7 @@ import numpy as np
 
 from kiln.dtypes import DType, dtype as dtype_of, integer
 from kiln.errors import DTypeError, ShapeError
+from kiln.interchange.dlpack import on_host
 
 Shape = Tuple[int, ...]
 
@@ -22,7 +23,7 @@ def host_array(value: Any, dtype: Optional[DType] = None) -> np.ndarray:
     of numpy's choice without one (and fractions do not become integers). UnsupportedDType
     for dtypes that Kiln has not.
     """
-    array = np.asarray(value)
+    array = _asarray(value)
     if not isinstance(value, (np.ndarray, np.generic)) and dtype is not None:
         # What has a fraction becomes no integer unasked: the dtypes then differ.
         if dtype.is_float or array.dtype.kind != "f":
@@ -34,6 +35,16 @@ def host_array(value: Any, dtype: Optional[DType] = None) -> np.ndarray:
         return array
     # asarray keeps a zero-rank array one, unlike ascontiguousarray.
     return np.asarray(array, dtype=wanted, order="C")
+
+
+def _asarray(value: Any) -> np.ndarray:
+    """numpy's; what is of a dtype that numpy has not, as torch's bfloat16, comes by DLPack."""
+    try:
+        return np.asarray(value)
+    except TypeError:
+        if not hasattr(value, "__dlpack__"):
+            raise
+    return on_host(value)
 
 
 def element(value: Any, dtype: DType) -> bytes:

@@ -20,7 +20,11 @@ from kiln.transport.connection import Connection
 from kiln.dtypes import DType, chosen, dtype as dtype_of, integer, position, uint8, void
 from kiln.errors import BufferFreed, DTypeError, InvalidArgument, KilnError, OutOfRange, ShapeError
 from kiln.handles import OnDevice
-from kiln.transport.transfer import Download, Progress, Upload
+from kiln.interchange.dlpack import Exported
+from kiln.interchange.pickled import load_buffer
+from kiln.interchange.progress import Progress, told
+from kiln.interchange.shown import shown
+from kiln.transport.transfer import Download, Upload
 from kiln.v1 import buffer_service_pb2, tensor_pb2
 from kiln.waiting import blocking
 
@@ -196,6 +200,7 @@ def write_to(connection: Connection, handle: int, offset: int, data: memoryview,
     if connection.pipeline.on and progress is None and connection.small(data):
         blocking(connection._write_small(handle, offset, data))
         return
+    progress = told(progress)
     if connection.shared_memory is not None and len(data):
         connection.shared_memory.upload(handle, offset, data, progress)
         return
@@ -215,6 +220,7 @@ def read_from(connection: Connection, handle: int, offset: int, target: memoryvi
     if connection.pipeline.on and len(target) and progress is None and connection.small(target):
         blocking(connection._read_small(handle, offset, target))
         return
+    progress = told(progress)
     if connection.shared_memory is not None and len(target):
         connection.shared_memory.download(handle, offset, target, progress)
         return
@@ -236,7 +242,7 @@ def read_from(connection: Connection, handle: int, offset: int, target: memoryvi
     connection.count("BufferService.Read", request.ByteSize(), download.received)
 
 
-class Buffer(BufferLike):
+class Buffer(BufferLike, Exported):
     """An array on a device, by handle: `shape`, `dtype`, `nbytes`, `device`.
 
     Made by Client.buffer, Client.empty and by programs. Without a type (Client.allocate)
@@ -245,11 +251,12 @@ class Buffer(BufferLike):
     """
 
     _connection: Connection
+    _load = staticmethod(load_buffer)
 
     # -- to the host
 
     def numpy(self, *, progress: Optional[Progress] = None) -> np.ndarray:
-        """A new array of `shape`, the buffer's content; `progress(done, total)` counts bytes."""
+        """A new array of `shape`, the buffer's content; `progress(done, total)` counts bytes (kiln/interchange/progress.py)."""
         result = np.empty(self.shape, self.dtype.numpy)
         read_from(self._connection, self.handle, 0, arrays.byte_view(result), progress)
         return result
@@ -271,6 +278,12 @@ class Buffer(BufferLike):
 
     def __array__(self, dtype: Any = None, copy: Optional[bool] = None) -> np.ndarray:
         return arrays.of_device(self.numpy, dtype, copy)
+
+    def _exported(self) -> "Buffer":
+        return self
+
+    def _repr_html_(self) -> str:
+        return shown("Buffer", self.dtype.name, self.shape, self.device, self.read)
 
     # -- to the device
 

@@ -34,7 +34,7 @@ from kiln.recording import Recording, Steps
 from kiln.requests import check_files, compile_request, explain_request, gradient_request, options_with
 from kiln.session import LEASE
 from kiln.transport.opening import Opening, first
-from kiln.transport.transfer import Progress
+from kiln.interchange.progress import Progress
 from kiln.sharding import Shards, shares
 from kiln.v1 import buffer_service_pb2, debug_service_pb2, device_service_pb2, graph_pb2, kernel_service_pb2
 from kiln.v1 import session_service_pb2
@@ -205,7 +205,9 @@ class Client(ClientLike):
         Raises InvalidArgument or Unimplemented with the node at fault: `error.node`,
         `error.op`, `error.tag`.
         """
-        request = compile_request(self, graph, options, constants, device)
+        return self._compiled(compile_request(self, graph, options, constants, device))
+
+    def _compiled(self, request: kernel_service_pb2.CompileRequest) -> Program:
         response = self._connection.call("KernelService.Compile", request)
         return Program(self._connection, request.graph.SerializeToString(), request.options, response, request.device)
 
@@ -252,7 +254,7 @@ class Client(ClientLike):
                progress: Optional[Progress] = None) -> Buffer:
         """A Buffer with an array's dtype, shape and content (lists and numbers as numpy reads them).
 
-        `progress(bytes done, bytes in all)` follows the upload; what it raises ends it. An
+        `progress(bytes done, bytes in all)`, or `update(bytes more)`, follows the upload; what it raises ends it. An
         array that is not contiguous is copied once. Raises UnsupportedDType, and
         ResourceExhausted where the device is full.
         """

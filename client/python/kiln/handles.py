@@ -7,14 +7,24 @@ that is not here is neither true nor false. So each of these is what it can be, 
 
 from __future__ import annotations
 
-from typing import Any, Dict
+from typing import Any, Callable, ClassVar, Dict, Optional
+
+from kiln.interchange import pickled
 
 
 class OfItsProcess:
-    """Is not pickled; neither is what holds it."""
+    """Is not pickled, unless it says how; neither is what holds it."""
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        raise TypeError("a %s belongs to the process that made it: %s" % (type(self).__name__, self._instead()))
+        found = self._pickled()
+        if found is None:
+            name = type(self).__name__
+            raise TypeError("%s %s belongs to the process that made it: %s" % ("an" if name[0] in "AEIO" else "a", name, self._instead()))
+        return found
+
+    def _pickled(self) -> Any:
+        """What __reduce__ gives, of what is pickled; None where it is not."""
+        return None
 
     def _instead(self) -> str:
         return "connect there, too"
@@ -34,7 +44,14 @@ class OnDevice(OfItsProcess):
     """Whose elements are on a device: copied there, and not looked at unasked."""
 
     def _instead(self) -> str:
-        return "pickle its numpy()"
+        return "pickle its numpy(), or by value, in `with kiln.by_value():`"
+
+    # What loads a pickle of its content; of some there is none.
+    _load: ClassVar[Optional[Callable[[Any], Any]]] = None
+
+    def _pickled(self) -> Any:
+        load = type(self)._load
+        return (load, (self.numpy(),)) if load is not None and pickled.asked() else None  # type: ignore[attr-defined]
 
     def __copy__(self) -> Any:
         return self.copy()  # type: ignore[attr-defined]

@@ -23,6 +23,7 @@ from kiln.transport.connection import Connection
 from kiln.dtypes import BY_NUMBER
 from kiln.errors import ConnectionLost, InvalidArgument, KilnError, Unavailable
 from kiln.handles import Single
+from kiln.interchange.pickled import load_program
 from kiln.sharding import Shards, ShardsLike, shares
 from kiln.v1 import buffer_service_pb2, executable_pb2, graph_pb2, kernel_service_pb2
 from kiln.waiting import Waits, blocking
@@ -299,6 +300,10 @@ class Program(ProgramLike):
     _connection: Connection
     _buffer = Buffer
     _shards = Shards
+
+    def _pickled(self) -> Any:
+        device = "" if self.device == self._connection.device else self.device
+        return load_program, (self._graph, self.options.SerializeToString(), device)
 
     def __call__(self, *args: Any, out: str = "arrays", timeout: Optional[float] = None, **named: Any) -> Any:
         """Runs it once.

@@ -72,6 +72,42 @@ std::string Sums(int64_t row, int64_t column) {
                           row, column);
 }
 
+// out[i, j] = the sum over k < 512 of x[i, k] * w[k, j], i < rows, j < 1024, for any number of rows from `least` to 64.
+std::string Rows(int64_t least) {
+  return absl::Substitute(R"(
+    0 STACK : weakint []
+    1 PARAM : int32 [0] slot=3 space=ALU name="rows" min=$0 max=64
+    2 CAST : int64 [1] to=int64
+    3 RANGE : int64 [2] range=(0) type=LOOP
+    4 CONST : int64 [] 1024
+    5 RANGE : int64 [4] range=(1) type=LOOP
+    6 CONST : int64 [] 512
+    7 RANGE : int64 [6] range=(2) type=REDUCE
+    8 CONST : weakint [] 1048576
+    9 STACK : weakint [8]
+    10 PARAM : float32 [9] slot=0
+    11 MUL : int64 [3, 4]
+    12 ADD : int64 [11, 5]
+    13 INDEX [10, 12]
+    14 PARAM : float32 [9] slot=1
+    15 MUL : int64 [3, 6]
+    16 ADD : int64 [15, 7]
+    17 INDEX [14, 16]
+    18 LOAD [17]
+    19 PARAM : float32 [9] slot=2
+    20 MUL : int64 [7, 4]
+    21 ADD : int64 [20, 5]
+    22 INDEX [19, 21]
+    23 LOAD [22]
+    24 MUL [18, 23]
+    25 REDUCE [24, 7] ADD axes=()
+    26 STORE [13, 25]
+    27 END [26, 3, 5]
+    28 SINK [27] kernel name="rows"
+  )",
+                          least);
+}
+
 // Four vectors an iteration.
 TEST_F(HeuristicTest, NeighboursAreLanes) { EXPECT_EQ(Chosen(Doubled(4096, 1)), "SPLIT(0, 32, UPCAST); THREAD(0)"); }
 TEST_F(HeuristicTest, WhatFitsNoVectorStaysALoop) { EXPECT_EQ(Chosen(Doubled(1, 1)), "THREAD(0)"); }
@@ -81,6 +117,15 @@ TEST_F(HeuristicTest, SumsOfColumnsAreLanesOfTheOutput) {
 // Eight vectors, so that additions do not wait for each other.
 TEST_F(HeuristicTest, SumsOfRowsAreLanesOfTheSum) {
   EXPECT_EQ(Chosen(Sums(512, 1)), "SPLIT(1, 64, UNROLL); THREAD(0)");
+}
+// Four rows at a time inside of the columns, so that each column is read for all rows together.
+TEST_F(HeuristicTest, RowsThatEachRunCountsAreTiled) {
+  EXPECT_EQ(Chosen(Rows(1)),
+            "PADTO(0, 4, clamp); PADTO(1, 24); SPLIT(0, 4, UPCAST); SPLIT(1, 8, UPCAST, dim 2); "
+            "SPLIT(1, 3, UPCAST, dim 1); SWAP(0, 1); THREAD(0)");
+}
+TEST_F(HeuristicTest, RowsOfWhichThereMayBeNoneStayALoop) {
+  EXPECT_EQ(Chosen(Rows(0)), "SPLIT(1, 32, UPCAST); THREAD(0)");
 }
 
 }  // namespace

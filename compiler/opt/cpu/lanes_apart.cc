@@ -253,7 +253,7 @@ class Scheduler {
 }  // namespace
 
 std::optional<ApartTile> ChooseLanesApart(const Machine& machine, const Product& product) {
-  if (machine.lanes < 4) return std::nullopt;
+  if (machine.lanes < 4 || product.AnyVaries()) return std::nullopt;
   return Chooser(machine, product).Run();
 }
 

@@ -315,7 +315,7 @@ class GpuChooser {
 
   bool Products() {
     const std::optional<Product> product = ProductIn(sink_, target_);
-    if (!product.has_value() || apart_.size() != output_.ranges.size()) return false;
+    if (!product.has_value() || product->AnyVaries() || apart_.size() != output_.ranges.size()) return false;
     const std::vector<UOp*> axes = AxesOf(sink_);
     // The largest pair of axes along which one operand moves, and the other does not.
     std::optional<size_t> row, column;

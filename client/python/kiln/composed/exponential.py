@@ -12,7 +12,7 @@ from kiln.elementwise import add, divide, equal, less, maximum, negative, not_eq
 from kiln.functions import detach, exp, in_float32, log, log2, reciprocal, sqrt
 from kiln.composed.operands import in_floats
 from kiln.composed.signs import magnitude
-from kiln.special import tanh
+from kiln.composed.special import tanh
 
 if TYPE_CHECKING:
     from kiln.tensor import Tensor

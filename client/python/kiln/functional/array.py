@@ -23,12 +23,17 @@ from kiln.functional.eager import dispatched
 from kiln.functional.held import Held
 from kiln.functional.standard import Standard
 from kiln.functional.tracing import active
+from kiln.interchange.pickled import load_array
+from kiln.interchange.progress import Progress
+from kiln.interchange.shown import shown
 from kiln.tensor import Tensor
 from kiln.value import Value
 
 if TYPE_CHECKING:
 
-    class _Computing(Held, Any):
+    from kiln.functional.computing import Computing
+
+    class _Computing(Held, Computing):
         """Its operators and methods are Tensor's, and are put there below."""
 
 else:
@@ -43,6 +48,7 @@ class Array(Standard, _Computing):
     """Made by kiln.array and by functions. Raises BufferFreed once it was donated. Threads: any."""
 
     __slots__ = ()
+    _load = staticmethod(load_array)
     __hash__ = None  # type: ignore[assignment]
 
     @property
@@ -63,9 +69,9 @@ class Array(Standard, _Computing):
 
     # -- to the host
 
-    def numpy(self) -> np.ndarray:
+    def numpy(self, *, progress: Optional[Progress] = None) -> np.ndarray:
         """A new numpy array of its content; waits for it. Raises what went wrong on the way to it."""
-        return self.buffer.numpy()
+        return self.buffer.numpy(progress=progress)
 
     def __array__(self, dtype: Any = None, copy: Optional[bool] = None) -> np.ndarray:
         return arrays.of_device(self.numpy, dtype, copy)
@@ -101,6 +107,9 @@ class Array(Standard, _Computing):
         shown = np.array2string(self.numpy(), separator=", ", prefix="Array(")
         return "Array(%s, dtype=%s)" % (shown, self.dtype.name)
 
+    def _repr_html_(self) -> str:
+        return shown("Array", self.dtype.name, self.shape, self.device, lambda start, count: self.buffer.read(start, count))
+
     def __format__(self, spec: str) -> str:
         return format(self.item() if self.ndim == 0 else self.numpy(), spec)
 
@@ -116,7 +125,7 @@ class Array(Standard, _Computing):
             raise TypeError("an array of shape () has no rows")
         return (self[row] for row in range(len(self)))
 
-    def __getitem__(self, key: Any) -> Any:
+    def __getitem__(self, key: Any) -> "Array":
         """numpy's: numbers, slices, None, ..., arrays of places, and masks, which are read.
 
         Rows, and rows from:to, are the same memory. Raises PlaceError, an IndexError, for a number outside.
@@ -223,8 +232,8 @@ def _operator(name: str, raw: Any) -> Any:
 for _name, _raw in vars(Tensor).items():
     if _name not in _OWN and callable(_raw):
         setattr(Array, _name, _operator(_name, _raw))
-Array.T = property(dispatched(Tensor.T.fget))  # type: ignore[attr-defined]
-Array.mT = property(dispatched(Tensor.mT.fget))  # type: ignore[attr-defined]
+Array.T = property(dispatched(Tensor.T.fget))  # type: ignore
+Array.mT = property(dispatched(Tensor.mT.fget))  # type: ignore
 Array.ravel = Array.flatten  # type: ignore[attr-defined]
 
 

@@ -9,9 +9,12 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from typing import Any, List
+from typing import TYPE_CHECKING, Any, List
 
 from kiln.errors import FailedPrecondition
+
+if TYPE_CHECKING:
+    from kiln.client import Client
 
 DEFAULT = "localhost:7437"
 
@@ -34,7 +37,7 @@ def announce(client: Any) -> None:
         _kept = client
 
 
-def current() -> Any:
+def current() -> "Client":
     """The client that connected last and is open. FailedPrecondition if there is none."""
     global _kept
     with _lock:

@@ -117,7 +117,8 @@ def at_once(raw: Callable[..., Any], args: Tuple[Any, ...], named: Dict[str, Any
 
 
 # What of the package works on arrays.
-_MODULES = ("composed.division", "composed.signs", "composed.statistics", "elementwise", "functions", "indexing", "movement", "nn", "reduce", "special")
+_MODULES = ("composed.division", "composed.nn", "composed.signs", "composed.special", "composed.statistics", "elementwise", "functions",
+            "indexing", "movement", "reduce")  # fmt: skip
 
 
 def dispatching(names: Dict[str, Any]) -> Dict[str, Any]:

@@ -11,7 +11,7 @@ each call traces; programs and gradients of equal graphs are kept.
 from __future__ import annotations
 
 import functools
-from typing import Any, Callable, Dict, List, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, List, Sequence, Tuple, TypeVar, Union
 
 from kiln.errors import DTypeError, InvalidArgument, ShapeError
 from kiln.functional.jit import Jitted, name_of
@@ -23,11 +23,14 @@ from kiln.tensor import Tensor
 from kiln.v1 import graph_pb2
 from kiln.value import Value
 
+R = TypeVar("R")
+
 # Gradients that one client keeps.
 MOST = 256
 
 
-def value_and_grad(function: Callable[..., Any], argnums: Union[int, Sequence[int]] = 0, has_aux: bool = False) -> Callable[..., Any]:
+def value_and_grad(function: Callable[..., R], argnums: Union[int, Sequence[int]] = 0,
+                   has_aux: bool = False) -> Callable[..., Tuple[R, Any]]:  # fmt: skip
     """A function that returns (value, gradient); with has_aux, of one that returns (value, more): ((value, more), gradient).
 
     The value is one float. The gradient has the form of the argument, or is a tuple of such for

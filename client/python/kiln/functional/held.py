@@ -6,12 +6,15 @@ tracing and on programs, and these on what an array is.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Tuple, Type
+from typing import TYPE_CHECKING, Any, ClassVar, Tuple, Type
 
 from kiln.buffers import Buffer
 from kiln.dtypes import DType
 from kiln.errors import BufferFreed, GraphError
 from kiln.handles import OnDevice
+
+if TYPE_CHECKING:
+    from kiln.client import Client
 
 Spec = Tuple[int, Tuple[int, ...]]  # the number of a dtype, and a shape
 
@@ -21,6 +24,7 @@ class Held(OnDevice):
 
     __slots__ = ("client", "spec", "shared", "_buffer", "_gone")
     _made: ClassVar[Type[Any]]
+    client: Client
 
     def __init_subclass__(cls) -> None:
         if "_made" not in vars(Held):  # kiln.Array, and none of its subclasses

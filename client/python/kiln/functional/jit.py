@@ -16,7 +16,7 @@ import functools
 import inspect
 import logging
 import types
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, Generic, List, Optional, Sequence, Tuple, TypeVar, Union, overload
 
 from kiln.errors import InvalidArgument
 from kiln.functional import leaves as leaf_kinds
@@ -27,6 +27,7 @@ from kiln.functional.trees import Tree, flatten, paths, unflatten
 
 log = logging.getLogger("kiln.jit")
 
+R = TypeVar("R")
 Numbers = Union[int, Sequence[int]]
 # Traces that one function keeps; the oldest go.
 MOST = 1024
@@ -40,10 +41,10 @@ def several(given: Any) -> Tuple[Any, ...]:
     return (given,) if isinstance(given, (int, str)) else tuple(given)
 
 
-class Jitted:
+class Jitted(Generic[R]):
     """What jit() gives: called as the function itself. Threads: any."""
 
-    def __init__(self, function: Callable[..., Any], client: Optional[Any], static_argnums: Numbers,
+    def __init__(self, function: Callable[..., R], client: Optional[Any], static_argnums: Numbers,
                  static_argnames: Union[str, Sequence[str]], donate_argnums: Numbers, remedy: str = leaf_kinds.STATIC):
         if not callable(function):
             raise InvalidArgument("jit takes a function, not %r" % (function,), code="BAD_ARGUMENT")
@@ -79,7 +80,7 @@ class Jitted:
         placed = set(numbers) | {known.index(name) for name in names if name in known}
         return tuple(sorted(placed)), tuple(sorted(named))
 
-    def __call__(self, *args: Any, **named: Any) -> Any:
+    def __call__(self, *args: Any, **named: Any) -> R:
         """The function's value, of arrays on the device; nothing is waited for.
 
         Raises UnsupportedDType for an argument that is no array, number or tree, InvalidArgument for
@@ -101,7 +102,7 @@ class Jitted:
         traced = self._cache.get(key)
         if traced is None:
             traced = self._trace(key, leaves)
-        return traced.run(leaves, specs)
+        return traced.run(leaves, specs)  # type: ignore[no-any-return]
 
     def _split(self, args: Sequence[Any], named: Dict[str, Any]) -> Tuple[Any, Any, Any]:
         """The arguments with None for static ones, and these."""
@@ -150,7 +151,7 @@ class Jitted:
         which = paths(tree)[at][4:].split("]", 1)  # after [0][, or [1][: by place, or by name
         return "argument %s of %s" % ("".join(which), self._name)
 
-    def __get__(self, instance: Any, owner: Any = None) -> Any:
+    def __get__(self, instance: Any, owner: Any = None) -> Callable[..., R]:
         return self if instance is None else types.MethodType(self, instance)
 
     def __repr__(self) -> str:
@@ -161,6 +162,16 @@ def alike(leaves: Sequence[Any], specs: Sequence[Any]) -> Tuple[int, ...]:
     """Which of several states are one."""
     states = [id(leaf) for leaf, spec in zip(leaves, specs) if type(spec) is tuple and spec[0] == "state"]
     return tuple(states.index(one) for one in states) if len(states) > 1 else ()
+
+
+@overload
+def jit(function: Callable[..., R], *, client: Optional[Any] = ..., static_argnums: Numbers = ...,
+        static_argnames: Union[str, Sequence[str]] = ..., donate_argnums: Numbers = ...) -> Jitted[R]: ...  # fmt: skip
+
+
+@overload
+def jit(*, client: Optional[Any] = ..., static_argnums: Numbers = ..., static_argnames: Union[str, Sequence[str]] = ...,
+        donate_argnums: Numbers = ...) -> Callable[[Callable[..., R]], Jitted[R]]: ...  # fmt: skip
 
 
 def jit(function: Optional[Callable[..., Any]] = None, *, client: Optional[Any] = None, static_argnums: Numbers = (),

@@ -16,9 +16,12 @@ import subprocess
 import tempfile
 import threading
 from collections import deque
-from typing import Any, Callable, Deque, Optional
+from typing import TYPE_CHECKING, Any, Callable, Deque, Optional
 
 from kiln.errors import NoServer
+
+if TYPE_CHECKING:
+    from kiln.client import Client
 
 _SERVING = " event=serving "
 # What a socket's path may have, less its name.
@@ -100,7 +103,7 @@ class Server:
             shutil.rmtree(self._folder, ignore_errors=True)
 
 
-def local(*flags: str, **options: Any) -> Any:
+def local(*flags: str, **options: Any) -> "Client":
     """Starts a kilnd with these flags ("--cpu_devices=2") and connects to it; `options` are connect()'s.
 
     The binary is KILN_KILND's, or on PATH. The end of the client, or of a `with`, ends it. Raises

@@ -25,6 +25,7 @@ from kiln.functional.held import Held, made
 from kiln.functional.tracing import active
 from kiln.functional.trees import describe, flatten, paths, unflatten
 from kiln.handles import OfItsProcess
+from kiln.interchange import pickled
 
 
 class State(OfItsProcess):
@@ -115,7 +116,12 @@ class State(OfItsProcess):
         return self.__copy__()
 
     def _instead(self) -> str:
-        return "pickle the arrays of its value as numpy's"
+        return "pickle the arrays of its value as numpy's, or by value, in `with kiln.by_value():`"
+
+    def _pickled(self) -> Any:
+        if not pickled.asked():
+            return None
+        return pickled.load_state, (unflatten(self.tree, [array.numpy() for array in self._arrays]),)
 
     def __repr__(self) -> str:
         rows = ["%s %s" % (name, leaf_kinds.shown(spec)) for name, spec in zip(self.names, self.specs)]

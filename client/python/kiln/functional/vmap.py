@@ -10,7 +10,7 @@ axis for all of them (batching.py). Within a jit or another vmap, and of gradien
 from __future__ import annotations
 
 import functools
-from typing import Any, Callable, Dict, List, Sequence
+from typing import Any, Callable, Dict, List, Sequence, TypeVar
 
 from kiln.errors import InvalidArgument, ShapeError
 from kiln.functional.batching import Batch
@@ -21,8 +21,10 @@ from kiln.functional.trees import flatten, paths, prefix, unflatten
 from kiln.movement import broadcast_to, moveaxis
 from kiln.value import Value, axis_of
 
+R = TypeVar("R")
 
-def vmap(function: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callable[..., Any]:
+
+def vmap(function: Callable[..., R], in_axes: Any = 0, out_axes: Any = 0) -> Callable[..., R]:
     """A function over an axis of its arguments.
 
     in_axes   which axis, for all or for each argument or tree of them; None: the same for every example.

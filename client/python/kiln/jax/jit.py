@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Set, Tuple, Union
+from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Set, Tuple, Union, overload
 
 import jax
 import numpy as np
@@ -163,6 +163,18 @@ def paths_of(form: Any) -> List[Any]:
         path
         for path, _ in jax.tree_util.tree_leaves_with_path(jax.tree_util.tree_unflatten(form, range(form.num_leaves)))
     ]
+
+
+@overload
+def jit(function: Callable[..., Any], *, client: Optional[Any] = ..., static_argnums: Numbers = ...,
+        static_argnames: Union[str, Sequence[str]] = ..., donate_argnums: Numbers = ..., devices: Sequence[str] = ...,
+        split_argnums: Numbers = ..., **options: Any) -> Jitted: ...  # fmt: skip
+
+
+@overload
+def jit(*, client: Optional[Any] = ..., static_argnums: Numbers = ..., static_argnames: Union[str, Sequence[str]] = ...,
+        donate_argnums: Numbers = ..., devices: Sequence[str] = ..., split_argnums: Numbers = ...,
+        **options: Any) -> Callable[[Callable[..., Any]], Jitted]: ...  # fmt: skip
 
 
 def jit(function: Optional[Callable[..., Any]] = None, *, client: Optional[Any] = None, static_argnums: Numbers = (),

@@ -11,7 +11,8 @@ from typing import Any, Callable, Sequence
 
 import numpy as np
 
-from kiln import elementwise as ops, functions, movement, nn, reduce, special
+from kiln import elementwise as ops, functions, movement, reduce
+from kiln.composed import nn, special
 from kiln.composed import trigonometric
 from kiln.dtypes import float32, float64
 from kiln.jax.table import rule

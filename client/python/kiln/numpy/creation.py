@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Optional
+from typing import TYPE_CHECKING, Any, Callable, Optional
 
 import numpy as np
 
@@ -15,8 +15,12 @@ from kiln.functional.eager import at_once, dispatched
 from kiln.functional.held import Held
 from kiln.functional.making import array
 from kiln.functional.tracing import active
+from kiln.interchange.dlpack import on_host
 from kiln.movement import broadcast_to, reshape
 from kiln.tensor import Tensor
+
+if TYPE_CHECKING:
+    from kiln.typing import DTypeLike, ShapeLike
 
 _broadcast_to = dispatched(broadcast_to)
 
@@ -47,7 +51,7 @@ def _in_graph(raw: Callable[..., Any]) -> Callable[..., Any]:
     return make
 
 
-def asarray(obj: Any, /, *, dtype: Any = None, device: Optional[str] = None, copy: Optional[bool] = None) -> Any:
+def asarray(obj: Any, /, *, dtype: DTypeLike = None, device: Optional[str] = None, copy: Optional[bool] = None) -> Array:
     """An array of numbers, of nested lists of them, or of an array here or there; with copy=True always another one."""
     if isinstance(obj, Tensor):
         _checked(device)
@@ -69,64 +73,64 @@ def asarray(obj: Any, /, *, dtype: Any = None, device: Optional[str] = None, cop
     return array(obj, dtype, **place)
 
 
-def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Optional[str] = None) -> Any:
+def astype(x: Any, dtype: DTypeLike, /, *, copy: bool = True, device: Optional[str] = None) -> Array:
     """x in another dtype; as arrays do not change, of its own dtype it is x itself."""
     return asarray(x, dtype=dtype, device=device)
 
 
-def from_dlpack(x: Any, /, *, device: Optional[str] = None, copy: Optional[bool] = None) -> Any:
+def from_dlpack(x: Any, /, *, device: Optional[str] = None, copy: Optional[bool] = None) -> Array:
     """An array of what another package has; it comes through this machine's memory, so it is a copy."""
     if isinstance(x, Held):
         return asarray(x, device=device, copy=copy)
     if copy is False:
         raise ValueError("from_dlpack: an array on a device is a copy of what is here")
-    return array(np.from_dlpack(x), device=device)
+    return array(on_host(x), device=device)
 
 
-def full(shape: Any, fill_value: Any, *, dtype: Any = None, device: Optional[str] = None) -> Any:
+def full(shape: ShapeLike, fill_value: Any, *, dtype: DTypeLike = None, device: Optional[str] = None) -> Array:
     if isinstance(fill_value, (Held, Tensor)):
         return _broadcast_to(asarray(fill_value, dtype=dtype, device=device), shape)
     return making.full(shape, fill_value, dtype, device=_checked(device))
 
 
-def zeros(shape: Any, *, dtype: Any = None, device: Optional[str] = None) -> Any:
+def zeros(shape: ShapeLike, *, dtype: DTypeLike = None, device: Optional[str] = None) -> Array:
     return full(shape, 0, dtype=float if dtype is None else dtype, device=device)
 
 
-def ones(shape: Any, *, dtype: Any = None, device: Optional[str] = None) -> Any:
+def ones(shape: ShapeLike, *, dtype: DTypeLike = None, device: Optional[str] = None) -> Array:
     return full(shape, 1, dtype=float if dtype is None else dtype, device=device)
 
 
-def empty(shape: Any, *, dtype: Any = None, device: Optional[str] = None) -> Any:
+def empty(shape: ShapeLike, *, dtype: DTypeLike = None, device: Optional[str] = None) -> Array:
     """Zeros: no memory is seen that was another's."""
     return zeros(shape, dtype=dtype, device=device)
 
 
-def full_like(x: Any, /, fill_value: Any, *, dtype: Any = None, device: Optional[str] = None) -> Any:
+def full_like(x: Any, /, fill_value: Any, *, dtype: DTypeLike = None, device: Optional[str] = None) -> Array:
     client = x.client if isinstance(x, Held) and active() is None else None
     place = device or (x.device if client is not None else None)
     return making.full(x.shape, fill_value, x.dtype if dtype is None else dtype, client=client, device=_checked(place))
 
 
-def zeros_like(x: Any, /, *, dtype: Any = None, device: Optional[str] = None) -> Any:
+def zeros_like(x: Any, /, *, dtype: DTypeLike = None, device: Optional[str] = None) -> Array:
     return full_like(x, 0, dtype=dtype, device=device)
 
 
-def ones_like(x: Any, /, *, dtype: Any = None, device: Optional[str] = None) -> Any:
+def ones_like(x: Any, /, *, dtype: DTypeLike = None, device: Optional[str] = None) -> Array:
     return full_like(x, 1, dtype=dtype, device=device)
 
 
-def empty_like(x: Any, /, *, dtype: Any = None, device: Optional[str] = None) -> Any:
+def empty_like(x: Any, /, *, dtype: DTypeLike = None, device: Optional[str] = None) -> Array:
     return full_like(x, 0, dtype=dtype, device=device)
 
 
-def arange(start: Any, /, stop: Any = None, step: Any = 1, *, dtype: Any = None, device: Optional[str] = None) -> Any:
+def arange(start: Any, /, stop: Any = None, step: Any = 1, *, dtype: DTypeLike = None, device: Optional[str] = None) -> Array:
     """start, start + step, … up to stop, which is not among them."""
     return _placed(making.arange(start, stop, step, dtype), device)
 
 
-def linspace(start: Any, stop: Any, /, num: int = 50, *, dtype: Any = None, device: Optional[str] = None,
-             endpoint: bool = True) -> Any:  # fmt: skip
+def linspace(start: Any, stop: Any, /, num: int = 50, *, dtype: DTypeLike = None, device: Optional[str] = None,
+             endpoint: bool = True) -> Array:  # fmt: skip
     """`num` numbers at equal distances from start to stop, which is the last unless `endpoint` is False."""
     kind = np.dtype(np.float64) if dtype is None else dtype_of(dtype).numpy
     _checked(device)
@@ -155,20 +159,20 @@ def _diagonal(rows: int, columns: int, k: int) -> int:
 
 
 def eye(
-    n_rows: int, n_cols: Optional[int] = None, /, *, k: int = 0, dtype: Any = None, device: Optional[str] = None
-) -> Any:
+    n_rows: int, n_cols: Optional[int] = None, /, *, k: int = 0, dtype: DTypeLike = None, device: Optional[str] = None
+) -> Array:
     """Ones on the k-th diagonal, zeros elsewhere."""
     columns = n_rows if n_cols is None else n_cols
     return _in_graph(_eye)(n_rows, columns, _diagonal(n_rows, columns, k), dtype_of(float if dtype is None else dtype), device=device)
 
 
-def identity(n: int, dtype: Any = None) -> Any:
+def identity(n: int, dtype: DTypeLike = None) -> Array:
     return eye(n, dtype=dtype)
 
 
 def tri(
-    n_rows: int, n_cols: Optional[int] = None, /, k: int = 0, *, dtype: Any = None, device: Optional[str] = None
-) -> Any:
+    n_rows: int, n_cols: Optional[int] = None, /, k: int = 0, *, dtype: DTypeLike = None, device: Optional[str] = None
+) -> Array:
     """Ones on the k-th diagonal and below."""
     columns = n_rows if n_cols is None else n_cols
     return _in_graph(_tri)(n_rows, columns, _diagonal(n_rows, columns, k), dtype_of(float if dtype is None else dtype), device=device)

@@ -4,13 +4,14 @@ without a fixed end. In a jitted function they raise Unimplemented, which says s
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Sequence
+from typing import Any, NamedTuple, Sequence, Tuple
 
 import numpy as np
 
 from kiln.composed.matrices import matrix_norm as _matrix_norm
 from kiln.composed.rearranging import repeat as _repeat_raw
 from kiln.errors import GraphError, Unimplemented
+from kiln.functional.array import Array
 from kiln.functional.eager import dispatched
 from kiln.functional.held import Held
 from kiln.functional.making import array
@@ -24,31 +25,31 @@ LOOP = "it is computed by numpy, in loops that end where the values say"
 
 
 class UniqueAllResult(NamedTuple):
-    values: Any
-    indices: Any
-    inverse_indices: Any
-    counts: Any
+    values: Array
+    indices: Array
+    inverse_indices: Array
+    counts: Array
 
 
 class UniqueCountsResult(NamedTuple):
-    values: Any
-    counts: Any
+    values: Array
+    counts: Array
 
 
 class UniqueInverseResult(NamedTuple):
-    values: Any
-    inverse_indices: Any
+    values: Array
+    inverse_indices: Array
 
 
 class EighResult(NamedTuple):
-    eigenvalues: Any
-    eigenvectors: Any
+    eigenvalues: Array
+    eigenvectors: Array
 
 
 class SVDResult(NamedTuple):
-    U: Any
-    S: Any
-    Vh: Any
+    U: Array
+    S: Array
+    Vh: Array
 
 
 def read(name: str, values: Sequence[Any], why: str) -> "Sequence[Any]":
@@ -61,7 +62,7 @@ def read(name: str, values: Sequence[Any], why: str) -> "Sequence[Any]":
     return [value.numpy() if isinstance(value, Held) else value for value in values]
 
 
-def _back(like: Any, value: Any) -> Any:
+def _back(like: Any, value: Any) -> Array:
     where = {"client": like.client, "device": like.device} if isinstance(like, Held) else {}
     return array(np.asarray(value), **where)
 
@@ -88,7 +89,7 @@ def unique_inverse(x: Any, /) -> UniqueInverseResult:
     return _several("unique_inverse", x, UniqueInverseResult, "values", "inverse")
 
 
-def unique_values(x: Any, /) -> Any:
+def unique_values(x: Any, /) -> Array:
     (array,) = read("unique_values", [x], SHAPE)
     return _back(x, _unique(array, "values")[0])
 
@@ -98,7 +99,7 @@ def _several(name: str, x: Any, result: Any, *wanted: str) -> Any:
     return result(*(_back(x, one) for one in _unique(array, *wanted)))
 
 
-def nonzero(x: Any, /) -> Any:
+def nonzero(x: Any, /) -> Tuple[Array, ...]:
     """The places of the elements that are not 0: a tuple, one array an axis."""
     (array,) = read("nonzero", [x], SHAPE)
     if not array.ndim:
@@ -106,12 +107,12 @@ def nonzero(x: Any, /) -> Any:
     return tuple(_back(x, one.astype(np.int64)) for one in np.nonzero(array))
 
 
-def flatnonzero(x: Any, /) -> Any:
+def flatnonzero(x: Any, /) -> Array:
     (array,) = read("flatnonzero", [x], SHAPE)
     return _back(x, np.flatnonzero(array))
 
 
-def repeat(x: Any, repeats: Any, /, axis: Any = None) -> Any:
+def repeat(x: Any, repeats: Any, /, axis: Any = None) -> Array:
     """Each element, or part along an axis, as many times as `repeats` says: one number, or one of each, read."""
     if isinstance(repeats, (Held, Value)):
         (repeats,) = read("repeat by an array", [repeats], SHAPE)
@@ -128,7 +129,7 @@ def eigh(x: Any, /) -> EighResult:
     return EighResult(*(_back(x, one) for one in np.linalg.eigh(array)))
 
 
-def eigvalsh(x: Any, /) -> Any:
+def eigvalsh(x: Any, /) -> Array:
     (array,) = read("eigvalsh", [x], LOOP)
     return _back(x, np.linalg.eigvalsh(array))
 
@@ -139,7 +140,7 @@ def svd(x: Any, /, *, full_matrices: bool = True) -> SVDResult:
     return SVDResult(*(_back(x, one) for one in np.linalg.svd(array, full_matrices=full_matrices)))
 
 
-def svdvals(x: Any, /) -> Any:
+def svdvals(x: Any, /) -> Array:
     (array,) = read("svdvals", [x], LOOP)
     return _back(x, np.linalg.svd(array, compute_uv=False))
 
@@ -149,7 +150,7 @@ def _in_floats(array: Any) -> np.ndarray:
     return array if array.dtype.kind == "f" else array.astype(np.float64)
 
 
-def pinv(x: Any, /, *, rtol: Any = None) -> Any:
+def pinv(x: Any, /, *, rtol: Any = None) -> Array:
     """The inverse as far as there is one (Moore and Penrose's)."""
     array, bound = read("pinv", [x, rtol], LOOP)
     array = _in_floats(array)
@@ -157,7 +158,7 @@ def pinv(x: Any, /, *, rtol: Any = None) -> Any:
     return _back(x, np.linalg.pinv(array, bound))
 
 
-def matrix_rank(x: Any, /, *, rtol: Any = None) -> Any:
+def matrix_rank(x: Any, /, *, rtol: Any = None) -> Array:
     array, bound = read("matrix_rank", [x, rtol], LOOP)
     array = _in_floats(array)
     values = np.linalg.svd(array, compute_uv=False)
@@ -169,7 +170,7 @@ def matrix_rank(x: Any, /, *, rtol: Any = None) -> Any:
 _composed = dispatched(_matrix_norm)
 
 
-def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
+def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Array:
     """ "fro", 1, -1, inf, -inf; and 2, -2 and "nuc", which are computed here, outside of jitted functions."""
     if ord not in (2, -2, "nuc"):
         return _composed(x, keepdims=keepdims, ord=ord)

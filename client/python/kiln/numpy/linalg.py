@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from kiln.composed import contraction, matrices, rearranging
+from kiln.functional.array import Array
 from kiln.functional.eager import dispatched as _dispatched
 from kiln.numpy.host import eigh, eigvalsh, matrix_norm, matrix_rank, pinv, svd, svdvals
 from kiln.reduce import matmul as _matmul
@@ -22,7 +23,7 @@ diagonal, matrix_transpose = map(_dispatched, (rearranging.diagonal, rearranging
 matmul = _dispatched(_matmul)
 
 
-def norm(x: Any, /, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
+def norm(x: Any, /, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Array:
     """numpy's: of a vector or a matrix, along one axis or two; without an order, of all elements."""
     if ord is None:
         return vector_norm(x, axis=axis, keepdims=keepdims)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Dict
 
-from kiln import elementwise, functions, movement, reduce, special
+from kiln import elementwise, functions, movement, reduce
 from kiln.composed import (
     chosen,
     contraction,
@@ -13,6 +13,7 @@ from kiln.composed import (
     ordering,
     rearranging,
     signs,
+    special,
     statistics,
     trigonometric,
     windows,

@@ -20,6 +20,7 @@ from kiln.composed.operands import one
 from kiln.dtypes import DType, dtype as dtype_of, float32, float64, int64, integer, uint64
 from kiln.elementwise import add, astype, bitwise_and, less, lift, multiply, right_shift, threefry
 from kiln.errors import DTypeError, InvalidArgument
+from kiln.functional.array import Array
 from kiln.functional.eager import dispatched as _dispatched
 from kiln.functional.making import array as _array
 from kiln.functions import cos, log, sqrt
@@ -36,7 +37,7 @@ _DIGITS = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}
 _SPLIT, _FOLD = 1 << 63, 1 << 62
 
 
-def key(seed: int) -> Any:
+def key(seed: int) -> Array:
     """The key of a number from 0 to 2**64 - 1."""
     number = integer(seed, "a seed")
     if not 0 <= number < 1 << 64:
@@ -125,7 +126,7 @@ split = _named(_split, "split")
 _fold_in = _named(_folded, "fold_in")
 
 
-def fold_in(key: Any, /, data: Any) -> Any:
+def fold_in(key: Any, /, data: Any) -> Array:
     """The key of a key and of a number, as of a step; the number comes with the call: one program for all."""
     if isinstance(data, _np.generic) or not hasattr(data, "dtype"):
         number = integer(data, "data")

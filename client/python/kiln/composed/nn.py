@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Optional
 from kiln.elementwise import add, maximum, multiply, subtract
 from kiln.functions import exp, exp2, log, reciprocal, rsqrt
 from kiln.reduce import max, mean, reduce, var
-from kiln.special import tanh
+from kiln.composed.special import tanh
 from kiln.value import axes_of
 
 if TYPE_CHECKING:

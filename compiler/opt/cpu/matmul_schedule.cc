@@ -1,0 +1,140 @@
+// Tested by compiler/opt/cpu/heuristic_test.cc and tests/conformance/.
+#include "compiler/opt/cpu/matmul_schedule.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+namespace kiln::compiler {
+namespace {
+
+constexpr int64_t kMaxParts = 1 << 16;  // of the rows; sizes are a client's, and nothing is to be searched for ever
+
+// `order_` says which output loop stands in each place.
+class Scheduler {
+ public:
+  Scheduler(const Machine& machine, const Product& product, std::vector<OptOp> opts)
+      : machine_(machine), product_(product), order_(product.outputs), opts_(std::move(opts)) {
+    std::iota(order_.begin(), order_.end(), size_t{0});
+  }
+
+  std::vector<OptOp> Run(const MatmulTile& tile) {
+    const int64_t blocks = CeilDiv(product_.Size(tile.row), tile.rows);
+    const int64_t panels = CeilDiv(product_.Size(tile.column), tile.columns);
+    PadTo(tile.row, tile.rows, true);
+    const bool across = tile.dots && product_.operands[tile.b].strides[tile.column] != 1;
+    PadTo(tile.column, tile.columns, tile.reduced || tile.transposed || across);
+    if (tile.reduced) PadTo(tile.lane, machine_.lanes, false);
+    Lanes(tile.row, tile.rows, AxisType::kUpcast, 0);
+    // Whole vectors are a dimension of their own: LLVM is better at many of the machine's than at a few wide ones.
+    const int64_t vectors = tile.reduced ? tile.columns : tile.columns / machine_.lanes;
+    Lanes(tile.lane, machine_.lanes, tile.reduced ? AxisType::kUnroll : AxisType::kUpcast, tile.dots ? 3 : 2);
+    Lanes(tile.column, vectors, AxisType::kUpcast, 1);
+    if (tile.dots) Lanes(tile.reduced_axis, product_.terms, AxisType::kUnroll, 2);
+
+    // The loops over columns outside, those over rows inside: what belongs to the columns is read again.
+    const auto inner = static_cast<int64_t>(product_.outputs) - 1;
+    auto place = static_cast<size_t>(inner);
+    Move(tile.row, place);
+    for (size_t axis = product_.outputs; axis-- > 0;) {
+      if (product_.varies[axis] && axis != tile.row) Move(axis, --place);
+    }
+    Move(tile.column, --place);
+    const auto batches = static_cast<int64_t>(product_.Batches(tile.row, tile.column));
+    const int64_t parts = Parts(tile, blocks, panels * batches);
+    if (parts > 1) {
+      OptOp split{OptOp::kSplit, static_cast<int>(inner), blocks / parts, AxisType::kLoop};
+      opts_.push_back(split);
+    }
+    const int64_t level = parts > 1 ? inner : static_cast<int64_t>(place);
+    const size_t number = tile.b + (tile.dots ? product_.operands.size() : 0);
+    int64_t copied = level;
+    if (tile.depth > 0) {
+      const auto reduced_axis = static_cast<int>(tile.reduced_axis) + (parts > 1);
+      opts_.push_back({OptOp::kSplit, reduced_axis, tile.depth, AxisType::kReduce});
+      opts_.push_back({OptOp::kSwap, static_cast<int>(level) + 1, reduced_axis});
+      copied = static_cast<int64_t>(product_.sizes.size()) + (parts > 1);  // behind all axes
+    }
+    if (tile.copy) opts_.push_back({OptOp::kLocal, static_cast<int>(copied), static_cast<int64_t>(number)});
+    // One loop of all that is shared out.
+    for (int64_t axis = level; axis > 0; --axis) opts_.push_back({OptOp::kFuse, static_cast<int>(axis - 1)});
+    opts_.push_back({OptOp::kThread, 0});
+    return std::move(opts_);
+  }
+
+ private:
+  void PadTo(size_t axis, int64_t multiple, bool clamp) {
+    if (!product_.varies[axis] && product_.Size(axis) % multiple == 0) return;
+    OptOp pad{OptOp::kPadTo, static_cast<int>(axis), multiple};
+    pad.clamp = clamp;
+    opts_.push_back(pad);
+  }
+
+  void Lanes(size_t axis, int64_t amount, AxisType type, int64_t dimension) {
+    if (amount > 1) opts_.push_back({OptOp::kSplit, static_cast<int>(axis), amount, type, dimension});
+  }
+
+  // Moves the output loop `axis` to place `to`, and those between one place on.
+  void Move(size_t axis, size_t to) {
+    auto from = static_cast<size_t>(std::find(order_.begin(), order_.end(), axis) - order_.begin());
+    while (from != to) {
+      const size_t next = from < to ? from + 1 : from - 1;
+      opts_.push_back({OptOp::kSwap, static_cast<int>(from), static_cast<int64_t>(next)});
+      std::swap(order_[from], order_[next]);
+      from = next;
+    }
+  }
+
+  // Into how many blocks the rows are cut, so that each thread gets its share.
+  int64_t Parts(const MatmulTile& tile, int64_t blocks, int64_t iterations) const {
+    if (product_.AnyVaries()) return 1;
+    int64_t least = tile.depth > 0 ? LeastParts(machine_, product_, tile, blocks) : 1;
+    const double block =
+        2.0 * static_cast<double>(tile.rows * tile.columns) * static_cast<double>(product_.ReducedSize());
+    const auto too_long = [&](int64_t parts) {
+      return static_cast<double>(blocks / parts) * block > kMaxIterationWork;
+    };
+    for (int64_t parts = least + 1; too_long(least) && parts <= std::min(blocks, kMaxParts); ++parts) {
+      if (blocks / parts * tile.rows < kMinBlock) break;
+      if (blocks % parts == 0) least = parts;
+    }
+    if (machine_.cores == 1) return least;
+    const auto uneven = [&](int64_t parts) {
+      const int64_t all = iterations * parts;
+      return static_cast<double>(CeilDiv(all, machine_.cores) * machine_.cores) / static_cast<double>(all);
+    };
+    int64_t best = least;
+    for (int64_t parts = least; parts <= std::min(blocks, kMaxParts); ++parts) {
+      // Rather a copy that few rows share than a core without work.
+      const int64_t min_rows = iterations * best < machine_.cores ? kMinShare : kMinBlock;
+      if (blocks % parts != 0 || (tile.copy && blocks / parts * tile.rows < min_rows)) continue;
+      if (iterations * best >= kIterationsPerCore * machine_.cores && uneven(best) < 1.03) break;
+      if (uneven(parts) < uneven(best) - 0.01) best = parts;
+    }
+    return best;
+  }
+
+  const Machine& machine_;
+  const Product& product_;
+  std::vector<size_t> order_;
+  std::vector<OptOp> opts_;
+};
+
+}  // namespace
+
+int64_t LeastParts(const Machine& machine, const Product& product, const MatmulTile& tile, int64_t blocks) {
+  const int64_t max_blocks = MaxCut(machine) / (tile.rows * tile.columns * product.item);
+  if (max_blocks == 0) return 0;
+  const int64_t most = std::clamp<int64_t>(blocks / CeilDiv(kMinBlock, tile.rows), 1, kMaxParts);
+  for (int64_t parts = CeilDiv(blocks, max_blocks); parts <= most; ++parts) {
+    if (blocks % parts == 0) return parts;
+  }
+  return 0;
+}
+
+std::vector<OptOp> ScheduleMatmul(const Machine& machine, const Product& product, const MatmulTile& tile,
+                                  std::vector<OptOp> opts) {
+  return Scheduler(machine, product, std::move(opts)).Run(tile);
+}
+
+}  // namespace kiln::compiler
