@@ -33,7 +33,7 @@ class Reference(unittest.TestCase):
                      "\n## kiln.reduce\n", "### `kiln.float32`\n"):  # fmt: skip
             self.assertIn(said, page)
         self.assertIn("- [kiln.numpy](kiln.numpy%s): kiln.numpy: numpy" % reference.SUFFIX, self.pages["index"])
-        self.assertNotIn("__", page)
+        self.assertNotRegex(page, r"\n- `_")
         self.assertNotIn("Return number of occurrences", page)  # of tuples
 
     def test_markdown_of_its_own_is_code_or_escaped(self):
