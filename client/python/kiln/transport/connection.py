@@ -236,15 +236,27 @@ class Connection(ConnectionLike):
 
     def start_to_wait(self, stub: Any, request: Any, timeout: Optional[float] = None) -> Any:
         """As start(), for what takes long: whatever ends the wait, such as Ctrl-C, ends the call at the server."""
-        future = self.start(stub.future, request, timeout)
+        begun: "futures.Future[Any]" = futures.Future()
+
+        def begin() -> None:
+            try:
+                begun.set_result(self.start(stub.future, request, timeout))
+            except BaseException as error:
+                begun.set_exception(error)
+
         try:
-            return future.result()
+            if threading.current_thread() is threading.main_thread():
+                # In a thread where no Ctrl-C can come between the call's beginning and its name here.
+                threading.Thread(target=begin, name="kiln-call", daemon=True).start()
+            else:
+                begin()
+            return begun.result().result()
         except grpc.RpcError as error:
             raise self.failure(error) from None
         except grpc.FutureCancelledError:  # the channel was closed
             raise self.closed_error() from None
         except BaseException:
-            future.cancel()
+            begun.add_done_callback(lambda one: None if one.exception() else one.result().cancel())
             raise
 
     def begin(self, name: str, request: Any) -> Callable[[], Any]:
