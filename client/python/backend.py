@@ -1,14 +1,16 @@
 """How the package is built: by setuptools, once kiln/v1 is there (generate.py).
 
-What is published has kiln/v1 ready made (and, by MANIFEST.in, this file), so only who builds it from the repository wants a protoc, and any will
-do. `./dev wheel` runs this file: both archives, into a folder.
+What is published has kiln/v1 ready made (and, by MANIFEST.in, this file), so only who builds it from the
+repository wants a protoc, and any will do. `./dev wheel` runs this file: both archives, into a folder.
 """
 
 import pathlib
 import sys
 
 from setuptools import build_meta
-from setuptools.build_meta import prepare_metadata_for_build_editable, prepare_metadata_for_build_wheel  # noqa: F401: parts of the interface
+
+# Parts of the interface that stay as they are.
+from setuptools.build_meta import prepare_metadata_for_build_editable, prepare_metadata_for_build_wheel  # noqa: F401
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))

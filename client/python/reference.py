@@ -43,13 +43,18 @@ def signature(thing: Any) -> str:
 def text(thing: Any) -> str:
     """The docstring as Markdown: code is indented there, too."""
     lines = (inspect.getdoc(thing) or "").splitlines()
-    return "\n".join(line if line.startswith("    ") else MARKED.sub(lambda m: m.group(1) or "\\" + m.group(0), line) for line in lines)
+    return "\n".join(line if line.startswith("    ") else MARKED.sub(_escaped, line) for line in lines)
+
+
+def _escaped(found: "re.Match[str]") -> str:
+    return found.group(1) or "\\" + found.group(0)
 
 
 def entry(where: str, name: str, thing: Any) -> str:
     title = "%s.%s" % (where, name)
     if not callable(thing):
-        return "### `%s`\n\n%s\n" % (title, "`%r`" % (thing,) if not isinstance(thing, dict) else "A dict: %s." % ", ".join(thing))
+        what = "A dict: %s." % ", ".join(thing) if isinstance(thing, dict) else "`%r`" % (thing,)
+        return "### `%s`\n\n%s\n" % (title, what)
     if not inspect.isclass(thing):
         return "### `%s%s`\n\n%s\n" % (title, signature(thing), text(thing))
     if issubclass(thing, Exception):
@@ -91,7 +96,8 @@ def pages() -> Dict[str, str]:
     """By module, and an index."""
     made = {name: page(name) for name in PAGES}
     rows = [(name, name + SUFFIX, text(importlib.import_module(name)).splitlines()[0]) for name in PAGES]
-    return {"index": "# Reference of the Python package\n\n" + "".join("- [%s](%s): %s\n" % row for row in rows), **made}
+    index = "# Reference of the Python package\n\n" + "".join("- [%s](%s): %s\n" % row for row in rows)
+    return {"index": index, **made}
 
 
 if __name__ == "__main__":

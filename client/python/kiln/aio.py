@@ -139,7 +139,8 @@ class Recording(recordings.RecordingLike):
         return await awaited(self._run(memory, integers, timing, timeout))
 
 
-async def connect(target: Union[str, Sequence[str], None] = None, *, token: Optional[str] = None, token_file: Optional[str] = None,
+async def connect(target: Union[str, Sequence[str], None] = None, *, token: Optional[str] = None,
+                  token_file: Optional[str] = None,
                   tls: Optional[TLS] = None, certificate: Optional[str] = None, key: Optional[str] = None,
                   insecure: bool = False, device: str = "", connect_timeout: Optional[float] = None,
                   timeout: Optional[float] = None, metadata: Sequence[Tuple[str, str]] = (), lease: int = LEASE,

@@ -71,7 +71,8 @@ def upload_array(value: Any, dtype: Any) -> np.ndarray:
     return array if kind is None else array.astype(kind.numpy, copy=False)
 
 
-def connect(target: Union[str, Sequence[str], None] = None, *, token: Optional[str] = None, token_file: Optional[str] = None,
+def connect(target: Union[str, Sequence[str], None] = None, *, token: Optional[str] = None,
+            token_file: Optional[str] = None,
             tls: Optional[TLS] = None, certificate: Optional[str] = None, key: Optional[str] = None,
             insecure: bool = False, device: str = "", connect_timeout: Optional[float] = None,
             timeout: Optional[float] = None, metadata: Sequence[Tuple[str, str]] = (), lease: int = LEASE,

@@ -49,9 +49,11 @@ class UnderLoad(support.ServerTest):
                         self.assertEqual(slope(kiln.array(x, client=client), x).numpy().tolist(), (2 * x * x).tolist())
                         with self.assertRaises(kiln.ShapeError):
                             add(x, x[:2])
-                    self.assertEqual(sum_of_all.numpy().tolist(), sum(rows(worker, turn) for turn in range(ROUNDS)).tolist())
-                    kind = client.compile(graphs.elementwise("ADD", shape=(5 + worker,)))  # new to the server, beside the rest
-                    self.assertEqual(kind(*[rows(worker, 0, 5 + worker)] * 2).tolist(), (2 * rows(worker, 0, 5 + worker)).tolist())
+                    wanted = sum(rows(worker, turn) for turn in range(ROUNDS))
+                    self.assertEqual(sum_of_all.numpy().tolist(), wanted.tolist())
+                    x = rows(worker, 0, 5 + worker)
+                    another = client.compile(graphs.elementwise("ADD", shape=x.shape))  # compiled beside the rest
+                    self.assertEqual(another(x, x).tolist(), (2 * x).tolist())
 
                 with futures.ThreadPoolExecutor(WORKERS) as pool:
                     for done in [pool.submit(work, worker) for worker in range(WORKERS)]:

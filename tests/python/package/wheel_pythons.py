@@ -33,8 +33,11 @@ def install(python, folder, *what):
 
 
 def versions(python):
-    code = "import importlib.metadata as m, sys; print(sys.version.split()[0], *(n + ' ' + m.version(n) for n in sys.argv[1:]), sep=', ')"
-    return subprocess.run([python, "-c", code, *NAMES], check=True, text=True, stdout=subprocess.PIPE).stdout.strip()
+    code = """if True:
+        import importlib.metadata, sys
+        print(sys.version.split()[0], *(name + " " + importlib.metadata.version(name) for name in sys.argv[1:]), sep=", ")
+    """
+    return subprocess.run([python, "-I", "-c", code, *NAMES], check=True, text=True, stdout=subprocess.PIPE).stdout.strip()
 
 
 def main(folder, pythons):

@@ -36,9 +36,9 @@ class Wheel(unittest.TestCase):
         shutil.copytree(support.PACKAGE, folder / "tree" / "client" / "python", ignore=generated)
         shutil.copytree(support.ROOT / "proto", folder / "tree" / "proto")
         # As ./dev wheel does.
-        subprocess.run([sys.executable, "backend.py", str(folder / "out")], cwd=folder / "tree" / "client" / "python", check=True,
-                       stdout=subprocess.DEVNULL)  # fmt: skip
-        cls.archive, cls.wheel = folder / "out" / "kiln_client-0.1.0.tar.gz", folder / "out" / "kiln_client-0.1.0-py3-none-any.whl"
+        tree, out = folder / "tree" / "client" / "python", folder / "out"
+        subprocess.run([sys.executable, "backend.py", str(out)], cwd=tree, check=True, stdout=subprocess.DEVNULL)
+        cls.archive, cls.wheel = out / "kiln_client-0.1.0.tar.gz", out / "kiln_client-0.1.0-py3-none-any.whl"
 
     def test_what_is_in_it(self):
         names = set(contents(self.wheel))
@@ -65,15 +65,15 @@ class Wheel(unittest.TestCase):
         with tarfile.open(self.archive) as archive:
             archive.extractall(self.folder / "unpacked")
         (source,) = (self.folder / "unpacked").iterdir()
-        here = "%s; import backend; assert 'grpcio-tools' not in backend.get_requires_for_build_wheel(); backend.build_wheel('.')"
-        environment = {**os.environ, "PATH": ""}
-        subprocess.run([sys.executable, "-c", here % _NONE], cwd=source, check=True, env=environment, stdout=subprocess.DEVNULL)
+        code = _NONE + "; import backend as b; assert 'grpcio-tools' not in b.get_requires_for_build_wheel(); b.build_wheel('.')"
+        subprocess.run([sys.executable, "-c", code], cwd=source, check=True, env={**os.environ, "PATH": ""},
+                       stdout=subprocess.DEVNULL)  # fmt: skip
         self.assertEqual(contents(source / self.wheel.name), contents(self.wheel))
 
     def test_without_any_protoc_the_repository_says_so(self):
         tree = self.folder / "tree" / "client" / "python"
-        code = "%s; import pathlib, generate; generate.OUT = pathlib.Path('nowhere'); print(generate.wants_protoc()); generate.generate()"
-        run = subprocess.run([sys.executable, "-c", code % _NONE], cwd=tree, env={**os.environ, "PATH": ""}, text=True,
+        code = _NONE + "; import pathlib, generate as g; g.OUT = pathlib.Path('nowhere'); print(g.wants_protoc()); g.generate()"
+        run = subprocess.run([sys.executable, "-c", code], cwd=tree, env={**os.environ, "PATH": ""}, text=True,
                              capture_output=True)  # fmt: skip
         self.assertEqual((run.returncode, run.stdout), (1, "True\n"))
         self.assertIn("no protoc: pip install grpcio-tools", run.stderr)

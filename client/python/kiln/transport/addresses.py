@@ -54,7 +54,8 @@ def _check(address: str) -> None:
     if _SCHEMES.match(address):
         return
     if not address:
-        raise InvalidArgument("an address is empty", remedy='"host:port", or several: "a:7437,b:7437"', code="BAD_ARGUMENT")
+        raise InvalidArgument("an address is empty", remedy='"host:port", or several: "a:7437,b:7437"',
+                              code="BAD_ARGUMENT")  # fmt: skip
     place = _HOST_AND_PORT.fullmatch(address)
     if place is None:
         host = "[%s]" % address if address.count(":") > 1 and "[" not in address else address.rstrip(":").split(":")[0]

@@ -217,7 +217,8 @@ class Connection(ConnectionLike):
         """As call(), of a request that is written already, and may take long to answer."""
         self.settle(name)
         start = self.start_to_wait if slow else self.start
-        response = blocking(self._unary(name, lambda left: start(self.stub(name, raw_request=True), request, left), timeout))
+        response = blocking(self._unary(
+            name, lambda left: start(self.stub(name, raw_request=True), request, left), timeout))  # fmt: skip
         self.count(name, len(request), response.ByteSize())
         return response
 

@@ -48,7 +48,8 @@ class Follows:
             except Unavailable as failed:
                 log.warning("%s is gone, and no other server answers: %s", self.target, failed)
                 return False
-            log.warning("%s is gone (%s): now at %s; what was in its memory is lost", self.target, error.message, other.target)
+            log.warning("%s is gone (%s): now at %s; what was in its memory is lost",
+                        self.target, error.message, other.target)  # fmt: skip
             self._left.update(dict.fromkeys(self.live, self.target))
             self._swap(other)
             yield self._let_go(other)
