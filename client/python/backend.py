@@ -9,9 +9,6 @@ import sys
 
 from setuptools import build_meta
 
-# Parts of the interface that stay as they are.
-from setuptools.build_meta import prepare_metadata_for_build_editable, prepare_metadata_for_build_wheel  # noqa: F401
-
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
@@ -19,11 +16,21 @@ import generate  # noqa: E402: it stands beside this file
 
 
 def get_requires_for_build_wheel(settings=None):
-    wanted = build_meta.get_requires_for_build_wheel(settings)
-    return wanted + (["grpcio-tools"] if generate.wants_protoc() else [])
+    # setuptools wants nothing more, and would look for kiln/v1, which may not be there yet.
+    return ["grpcio-tools"] if generate.wants_protoc() else []
 
 
 get_requires_for_build_sdist = get_requires_for_build_editable = get_requires_for_build_wheel
+
+
+def prepare_metadata_for_build_wheel(folder, settings=None):
+    generate.generate()
+    return build_meta.prepare_metadata_for_build_wheel(folder, settings)
+
+
+def prepare_metadata_for_build_editable(folder, settings=None):
+    generate.generate()
+    return build_meta.prepare_metadata_for_build_editable(folder, settings)
 
 
 def build_wheel(folder, settings=None, metadata=None):
@@ -39,7 +46,6 @@ def build_editable(folder, settings=None, metadata=None):
 def build_sdist(folder, settings=None):
     generate.generate()
     return build_meta.build_sdist(folder, settings)
-
 
 
 if __name__ == "__main__":
