@@ -298,7 +298,8 @@ class Connection(ConnectionLike):
                 try:
                     return ready.result(timeout=min(EVERY, left))
                 except grpc.FutureTimeoutError:
-                    pass
+                    self.channel.subscribe(id, try_to_connect=True)  # idle after one that broke at once; any function will do
+                    self.channel.unsubscribe(id)
                 left = end - time.monotonic()
                 error = patience.look(self._secure)
                 if error is not None:
