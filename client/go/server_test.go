@@ -3,6 +3,7 @@ package kiln
 import (
 	"context"
 	"errors"
+	"math"
 	"os"
 	"slices"
 	"sync"
@@ -94,6 +95,33 @@ func TestConvolutionIsItsDefinition(t *testing.T) {
 		}
 		if got := ran[float32](t, client, g, pictures, filters); !slices.Equal(got, wanted) {
 			t.Errorf("stride %d: %v, not %v", stride, got, wanted)
+		}
+	}
+}
+
+// Sums of narrow floats leave their range, or stand still at 2^11 ones, unless they are wide until the end.
+func TestNarrowFloatsAreWideWithin(t *testing.T) {
+	client := connected(t)
+	for _, dtype := range []DType{Float16, BFloat16, Float8E4M3, Float8E5M2} {
+		g := NewGraph()
+		ones, zeros := g.Full(dtype, 1.0, 100000), g.Full(dtype, 0.0, 70000)
+		for _, x := range []Tensor{ones.Mean(), zeros.LogSoftmax(0).Max(), zeros.Softmax(0).Max()} {
+			g.Output(x.Cast(Float64))
+		}
+		program, err := client.Compile(t.Context(), g, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		results, err := program.Run(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for at, exact := range []float64{1, -math.Log(70000), 1.0 / 70000} {
+			values, err := Values[float64](results[at])
+			wanted := Number(dtype, Round(dtype, exact))
+			if err != nil || values[0] != wanted {
+				t.Errorf("%s, result %d: %v, not %v, %v", dtype, at, values, wanted, err)
+			}
 		}
 	}
 }
