@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
+	"io"
 	"net"
 	"net/netip"
 	"os"
@@ -11,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"google.golang.org/grpc/credentials"
@@ -100,7 +103,8 @@ func (o *options) identify(target string) (*identity, credentials.TransportCrede
 	return who, credentials.NewTLS(config), err
 }
 
-// handshakes remembers why the last one failed, which gRPC keeps to itself while it tries again.
+// handshakes remembers why the last one failed, which gRPC keeps to itself while it tries again; not that a server went
+// away meanwhile, which may come back.
 type handshakes struct {
 	credentials.TransportCredentials
 	failed *atomic.Pointer[error]
@@ -112,7 +116,7 @@ func (h *handshakes) ClientHandshake(
 	conn net.Conn,
 ) (net.Conn, credentials.AuthInfo, error) {
 	safe, info, err := h.TransportCredentials.ClientHandshake(ctx, authority, conn)
-	if err != nil && ctx.Err() == nil {
+	if err != nil && ctx.Err() == nil && !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET) {
 		h.failed.Store(&err)
 	}
 	return safe, info, err

@@ -77,7 +77,7 @@ func (t Tensor) Mean(axes ...int) Tensor {
 	})
 }
 
-// ArgMax is the place (int32) of the greatest along an axis, the first of several.
+// ArgMax is the place (int32) of the greatest along an axis, the first of several; of the first NaN if there is one.
 func (t Tensor) ArgMax(axis int) Tensor {
 	at, ok := t.axis("ArgMax", axis)
 	if !ok || t.graph.failed != nil {
@@ -89,6 +89,9 @@ func (t Tensor) ArgMax(axis int) Tensor {
 	along[at] = size
 	fromEnd := t.graph.Arange(Int32, size).Neg().Add(size).Reshape(along...)
 	places := t.Equal(t.reduceKept(Maximum, []int{at})).Where(fromEnd, 0)
+	if t.dtype.IsFloat() { // what is not even itself is NaN, and no greatest is equal to it
+		places = t.Equal(t).Where(places, fromEnd)
+	}
 	return places.Max(at).Neg().Add(size)
 }
 

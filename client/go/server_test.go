@@ -154,6 +154,13 @@ func TestPoolingCallsAndPlaces(t *testing.T) {
 	}
 
 	g = NewGraph()
+	g.Output(g.Param("x", Float32, 4).ArgMax(0))
+	nan := float32(math.NaN())
+	if got := ran[int32](t, client, g, Vector([]float32{1, nan, 9, nan})); !slices.Equal(got, []int32{1}) {
+		t.Error("the first that is no number", got)
+	}
+
+	g = new(Graph)
 	g.Output(g.Arange(Int64, 11), g.Param("x", Float32, 2, 2).Transpose().Mean(0).Detach())
 	square, _ := ArrayOf([]float32{1, 2, 3, 5}, 2, 2)
 	if got := ran[int64](t, client, g, square); !slices.Equal(got, []int64{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10}) {
