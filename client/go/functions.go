@@ -93,7 +93,7 @@ func (g *Graph) Append(gradient *kilnv1.GradientResponse) []Tensor {
 			}
 		}
 		if arg := uop.GetBuffer(); uop.Op == kilnv1.Op_PARAM && arg.GetAddrspace() != kilnv1.AddrSpace_ALU {
-			if _, is := g.slots[arg.GetSlot()]; !is {
+			if _, is := g.slots[arg.GetSlot()]; arg == nil || !is {
 				g.fail(
 					kilnv1.ErrorCode_UNKNOWN_ARGUMENT,
 					"Append",

@@ -202,6 +202,7 @@ func TestAGradientThatCannotBe(t *testing.T) {
 		"a source that is itself": {{Op: kilnv1.Op_NEG, Src: []uint32{0}}, {Op: kilnv1.Op_TUPLE, Src: []uint32{0}}},
 	} {
 		g := NewGraph()
+		g.Param("x", Float32, 4) // in slot 0
 		g.Append(&kilnv1.GradientResponse{
 			Results: []*kilnv1.Signature_Result{{}},
 			Graph:   &kilnv1.Graph{Nodes: nodes},
