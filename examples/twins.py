@@ -32,7 +32,7 @@ def beside(name: str, theirs: Function, ours: Function, args: Sequence[Any], rou
     return before, after, apart
 
 
-def main(rounds=3):
+def main(rounds: int = 3) -> List[Figures]:
     import edges
     import heat
     import k_means

@@ -1,8 +1,10 @@
 """kiln.onnx.load: models as functions, beside numpy and onnxruntime, and mistakes that are named."""
 
+import os
 import pathlib
 import tempfile
 import unittest
+from unittest import mock
 
 import numpy as np
 import onnx
@@ -45,6 +47,9 @@ class Onnx(unittest.TestCase):
                                                           max_gram_length=1, max_skip_count=0, min_gram_length=1,
                                                           ngram_counts=[0], ngram_indexes=[0])],
              [info("x", [3], TensorProto.INT64)], [info("y", [3])], [])  # fmt: skip
+        cli = mock.patch.dict(os.environ, KILN_CLI=str(support.CLI))
+        cli.start()
+        cls.addClassCleanup(cli.stop)
         cls.server = support.Server()
         cls.addClassCleanup(cls.server.stop)
         cls.client = kiln.connect(cls.server.address)
