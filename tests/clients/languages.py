@@ -12,6 +12,7 @@ from typing import Callable, List, NamedTuple, Optional
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 GO = ROOT / "client" / "go"
+TYPESCRIPT = ROOT / "client" / "ts"
 
 
 class Language(NamedTuple):
@@ -47,12 +48,36 @@ def go_environment(program, **more):
 
 def words_in_go(program, *words, why=None, **environment):
     """What `go` prints, which must succeed, or `why` the client is not tested."""
-    done = subprocess.run([program, *words], cwd=GO, env=go_environment(program, **environment), capture_output=True, text=True)
+    return printed([program, *words], GO, go_environment(program, **environment), why)
+
+
+def printed(words, folder, environment, why):
+    done = subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True)
     if done.returncode and why:
         raise unittest.SkipTest("%s: %s" % (why, done.stderr.strip()[-300:]))
     if done.returncode:
-        raise AssertionError("go %s\n%s%s" % (" ".join(words), done.stdout, done.stderr))
+        raise AssertionError("%s\n%s%s" % (" ".join(map(str, words)), done.stdout, done.stderr))
     return done.stdout
+
+
+def node():
+    """Node, where npm is beside it."""
+    return find("node") if find("npm") else None
+
+
+def typescript(program):
+    """Fetches the packages that package-lock.json names where they are not there yet, generates the messages, and builds."""
+    installed, lock = TYPESCRIPT / "node_modules" / ".package-lock.json", TYPESCRIPT / "package-lock.json"
+    if not installed.exists() or installed.stat().st_mtime < lock.stat().st_mtime:
+        words_of_npm(program, "npm", "ci", "--no-audit", "--no-fund", why="the packages of client/ts cannot be had")
+    words_of_npm(program, "npm", "run", "--silent", "build")
+    return [program, str(TYPESCRIPT / "dist" / "adapter" / "main.js")]
+
+
+def words_of_npm(program, *words, why=None, **environment):
+    """What a program of Node's prints in client/ts, which must succeed, or `why` the client is not tested."""
+    path = "%s:%s" % (pathlib.Path(program).parent, os.environ["PATH"])
+    return printed(words, TYPESCRIPT, {**os.environ, "PATH": path, **environment}, why)
 
 
 LANGUAGES = {
@@ -60,6 +85,7 @@ LANGUAGES = {
     for row in (
         Language("python", lambda: sys.executable, python),
         Language("go", lambda: find("go", "/usr/local/go/bin/go"), go),
+        Language("typescript", node, typescript),
     )
 }
 
