@@ -1,11 +1,14 @@
 // Tells ThreadSanitizer what Abseil's locks do.
 //
 // Debian's Abseil is built without the sanitizer and does not use pthread locks,
-// so the sanitizer sees neither a lock taken nor a notification given, and
+// so the sanitizer sees neither a lock taken, nor a notification given, nor who of
+// several is the last to let go of a Status; it
 // reports a race wherever one of them is all that orders two threads. Under
 // --config=tsan the linker (--wrap) sends our calls of these functions here;
 // each does what was asked and says so. Nothing here is linked otherwise.
 #include <sanitizer/tsan_interface.h>
+
+#include <cstdint>
 
 #include "absl/synchronization/blocking_counter.h"
 #include "absl/synchronization/mutex.h"
@@ -18,6 +21,7 @@ using absl::CondVar;
 using absl::Duration;
 using absl::Mutex;
 using absl::Notification;
+using absl::ReleasableMutexLock;
 using absl::Time;
 
 namespace {
@@ -95,6 +99,10 @@ REAL(bool, _ZN4absl7debian35Mutex17AwaitWithDeadlineERKNS0_9ConditionENS0_4TimeE
   return Waiting(m,
                  [&] { return __real__ZN4absl7debian35Mutex17AwaitWithDeadlineERKNS0_9ConditionENS0_4TimeE(m, c, t); });
 }
+REAL(void, _ZN4absl7debian319ReleasableMutexLock7ReleaseEv, ReleasableMutexLock* l) {
+  Mutex* m = *reinterpret_cast<Mutex**>(l);  // its only member
+  Unlocking(m, 0, [&] { __real__ZN4absl7debian319ReleasableMutexLock7ReleaseEv(l); });
+}
 REAL(void, _ZN4absl7debian35MutexD1Ev, Mutex* m) {
   __tsan_mutex_destroy(m, 0);
   __real__ZN4absl7debian35MutexD1Ev(m);
@@ -135,6 +143,15 @@ REAL(bool, _ZN4absl7debian315BlockingCounter14DecrementCountEv, BlockingCounter*
 REAL(void, _ZN4absl7debian315BlockingCounter4WaitEv, BlockingCounter* b) {
   __real__ZN4absl7debian315BlockingCounter4WaitEv(b);
   __tsan_acquire(b);
+}
+
+// Counts down who holds a Status's message; the last one frees it, after all that the others did. The lowest bits of
+// `rep` are flags.
+REAL(void, _ZN4absl7debian36Status15UnrefNonInlinedEm, uintptr_t rep) {
+  void* counted = reinterpret_cast<void*>(rep & ~uintptr_t{3});
+  __tsan_release(counted);
+  __tsan_acquire(counted);
+  __real__ZN4absl7debian36Status15UnrefNonInlinedEm(rep);
 }
 
 // What libraries that are built without the sanitizer do among themselves.

@@ -84,6 +84,14 @@ Tensor Compare(absl::string_view function, v1::Op op, const Operand& x, const Op
   return pair.a.graph()->Node(op, {pair.a.node(), pair.b.node()}, v1::BOOL, pair.shape);
 }
 
+// The server's op is that nothing is the other way round, which NaN fulfils.
+Tensor OrEqual(absl::string_view function, v1::Op op, v1::Op strict, const Operand& x, const Operand& y) {
+  const Pair pair = Meet(function, x, y, Domain::kAll);
+  if (!pair.a.valid()) return pair.a;
+  if (!IsFloat(pair.a.dtype())) return Compare(function, op, pair.a, pair.b);
+  return Compare(function, strict, pair.a, pair.b) | Compare(function, v1::CMPEQ, pair.a, pair.b);
+}
+
 Tensor Unary(absl::string_view function, v1::Op op, Tensor x, Domain domain) {
   if (!x.valid()) return x;
   if (!Accepts(domain, x.dtype())) {
@@ -155,8 +163,8 @@ Tensor Clamp(Tensor x, Scalar low, Scalar high) {
 
 Tensor operator<(const Operand& a, const Operand& b) { return Compare("Less", v1::CMPLT, a, b); }
 Tensor operator>(const Operand& a, const Operand& b) { return Compare("Greater", v1::CMPGT, a, b); }
-Tensor operator<=(const Operand& a, const Operand& b) { return Compare("LessEqual", v1::CMPLE, a, b); }
-Tensor operator>=(const Operand& a, const Operand& b) { return Compare("GreaterEqual", v1::CMPGE, a, b); }
+Tensor operator<=(const Operand& a, const Operand& b) { return OrEqual("LessEqual", v1::CMPLE, v1::CMPLT, a, b); }
+Tensor operator>=(const Operand& a, const Operand& b) { return OrEqual("GreaterEqual", v1::CMPGE, v1::CMPGT, a, b); }
 Tensor operator==(const Operand& a, const Operand& b) { return Compare("Equal", v1::CMPEQ, a, b); }
 Tensor operator!=(const Operand& a, const Operand& b) { return Compare("NotEqual", v1::CMPNE, a, b); }
 

@@ -86,8 +86,8 @@ func ArrayOf[T Element](values []T, shape ...int64) (Array, error) {
 	return Vector(values).Reshape(shape...)
 }
 
-// Values are an array's elements. They share the array's memory where its alignment allows; Data's, that is. An error if
-// the array is of another dtype, or has not as many bytes as its shape says.
+// Values are an array's elements. They share the array's memory where its alignment allows; Data's, that is. An error
+// if the array is of another dtype, or has not as many bytes as its shape says.
 func Values[T Element](array Array) ([]T, error) {
 	if wanted := dtypeOf[T](); array.DType != wanted {
 		return nil, badArgument("an array of %s, not of %s", array.DType, wanted)
@@ -110,7 +110,11 @@ func Values[T Element](array Array) ([]T, error) {
 func (a Array) Reshape(shape ...int64) (Array, error) {
 	wanted, ok := byteCount(a.DType, shape)
 	if !ok || wanted != int64(len(a.Data)) {
-		return Array{}, badArgument("%d elements are no array of shape %v", int64(len(a.Data))/max(1, a.DType.Size()), shape)
+		return Array{}, badArgument(
+			"%d elements are no array of shape %v",
+			int64(len(a.Data))/max(1, a.DType.Size()),
+			shape,
+		)
 	}
 	a.Shape = append([]int64{}, shape...)
 	return a, nil

@@ -63,9 +63,12 @@ func TestAScalarHasNoAxes(t *testing.T) {
 
 func TestEveryElementHasItsDType(t *testing.T) {
 	for name, dtype := range map[string]DType{
-		"bool": dtypeOf[bool](), "int8": dtypeOf[int8](), "int16": dtypeOf[int16](), "int32": dtypeOf[int32](), "int64": dtypeOf[int64](),
-		"uint8": dtypeOf[uint8](), "uint16": dtypeOf[uint16](), "uint32": dtypeOf[uint32](), "uint64": dtypeOf[uint64](),
-		"float16": dtypeOf[Half](), "bfloat16": dtypeOf[BHalf](), "float32": dtypeOf[float32](), "float64": dtypeOf[float64](),
+		"bool": dtypeOf[bool](), "int8": dtypeOf[int8](), "int16": dtypeOf[int16](), "int32": dtypeOf[int32](),
+		"int64": dtypeOf[int64](),
+		"uint8": dtypeOf[uint8](), "uint16": dtypeOf[uint16](), "uint32": dtypeOf[uint32](),
+		"uint64":  dtypeOf[uint64](),
+		"float16": dtypeOf[Half](), "bfloat16": dtypeOf[BHalf](), "float32": dtypeOf[float32](),
+		"float64":     dtypeOf[float64](),
 		"float8_e4m3": dtypeOf[QuarterE4M3](), "float8_e5m2": dtypeOf[QuarterE5M2](),
 		"float8_e4m3_fnuz": dtypeOf[QuarterE4M3FNZ](), "float8_e5m2_fnuz": dtypeOf[QuarterE5M2FNZ](),
 	} {
@@ -76,7 +79,8 @@ func TestEveryElementHasItsDType(t *testing.T) {
 }
 
 func TestFloatsRoundAsGosOwn(t *testing.T) {
-	for _, value := range []float64{0, math.Copysign(0, -1), 1, -1.5, math.Pi, 1e-45, 7e-46, 1e-40, 3.4e38, 3.5e38, 16777217, 1e-300, math.Inf(1)} {
+	values := []float64{0, math.Copysign(0, -1), 1, -1.5, math.Pi, 1e-45, 7e-46, 1e-40, 3.4e38, 3.5e38, 1<<24 + 1}
+	for _, value := range append(values, math.Inf(1), math.Inf(-1)) {
 		if got := Round(Float32, value); got != uint64(math.Float32bits(float32(value))) {
 			t.Errorf("%v: %x", value, got)
 		}

@@ -12,7 +12,8 @@ import (
 	kilnv1 "kiln/v1"
 )
 
-// Buffer is memory on a device. It lives until Free, or until its client is closed: Go's collector does not give it back.
+// Buffer is memory on a device. It lives until Free, or until its client is closed: Go's collector does not give it
+// back.
 type Buffer struct {
 	client *Client
 	handle uint64
@@ -178,7 +179,14 @@ func (b *Buffer) Free(ctx context.Context) error {
 
 func (b *Buffer) inside(offset, count uint64) error {
 	if offset > b.bytes || count > b.bytes-offset {
-		return newError(kilnv1.ErrorCode_OUT_OF_BOUNDS, codes.OutOfRange, "bytes %d to %d of a buffer of %d", offset, offset+count, b.bytes)
+		return newError(
+			kilnv1.ErrorCode_OUT_OF_BOUNDS,
+			codes.OutOfRange,
+			"bytes %d to %d of a buffer of %d",
+			offset,
+			offset+count,
+			b.bytes,
+		)
 	}
 	return nil
 }

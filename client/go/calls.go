@@ -15,8 +15,8 @@ import (
 	kilnv1 "kiln/v1"
 )
 
-// What all calls have in common is done on the connection itself, so that calls by the stubs of kiln/v1 have it, too: who
-// asks, under which session, what is tried again, and errors.
+// What all calls have in common is done on the connection itself, so that calls by the stubs of kiln/v1 have it, too:
+// who asks, under which session, what is tried again, and errors.
 
 const sessionHeader = "kiln-session-bin"
 
@@ -40,7 +40,12 @@ func (c *Client) dialOptions(transport credentials.TransportCredentials) []grpc.
 		grpc.WithInitialWindowSize(8 << 20),
 		grpc.WithInitialConnWindowSize(16 << 20),
 		grpc.WithConnectParams(grpc.ConnectParams{
-			Backoff:           backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second},
+			Backoff: backoff.Config{
+				BaseDelay:  50 * time.Millisecond,
+				Multiplier: 1.6,
+				Jitter:     0.2,
+				MaxDelay:   time.Second,
+			},
 			MinConnectTimeout: 5 * time.Second,
 		}),
 		grpc.WithUnaryInterceptor(c.unary),
@@ -66,8 +71,14 @@ func (c *Client) outgoing(ctx context.Context, method string) context.Context {
 	return ctx
 }
 
-func (c *Client) unary(ctx context.Context, method string, request, answer any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker,
-	with ...grpc.CallOption) error {
+func (c *Client) unary(
+	ctx context.Context,
+	method string,
+	request, answer any,
+	conn *grpc.ClientConn,
+	invoke grpc.UnaryInvoker,
+	with ...grpc.CallOption,
+) error {
 	c.retries.earn()
 	deadline, _ := ctx.Deadline()
 	for attempt := 1; ; attempt++ {
@@ -85,7 +96,8 @@ func (c *Client) unary(ctx context.Context, method string, request, answer any, 
 
 // heed lets the session know if it is gone.
 func (c *Client) heed(failed *Error) *Error {
-	if failed.Field == sessionHeader && failed.Status == codes.NotFound || failed.Code == kilnv1.ErrorCode_SESSION_EXPIRED {
+	if failed.Field == sessionHeader && failed.Status == codes.NotFound ||
+		failed.Code == kilnv1.ErrorCode_SESSION_EXPIRED {
 		c.session.hasten()
 	}
 	return failed
@@ -103,8 +115,14 @@ func sleep(ctx context.Context, pause time.Duration) bool {
 	}
 }
 
-func (c *Client) streaming(ctx context.Context, description *grpc.StreamDesc, conn *grpc.ClientConn, method string, begin grpc.Streamer,
-	with ...grpc.CallOption) (grpc.ClientStream, error) {
+func (c *Client) streaming(
+	ctx context.Context,
+	description *grpc.StreamDesc,
+	conn *grpc.ClientConn,
+	method string,
+	begin grpc.Streamer,
+	with ...grpc.CallOption,
+) (grpc.ClientStream, error) {
 	stream, err := begin(c.outgoing(ctx, method), description, conn, method, with...)
 	if err != nil {
 		return nil, c.heed(fromError(err))

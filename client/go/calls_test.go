@@ -13,23 +13,32 @@ import (
 )
 
 func TestWhichCallsAreMadeAgain(t *testing.T) {
-	busy := &Error{Status: codes.ResourceExhausted, RetryAfter: 10 * time.Millisecond}
+	const execute, compile = kilnv1.KernelService_Execute_FullMethodName, kilnv1.KernelService_Compile_FullMethodName
+	const full, lost, stopping = codes.ResourceExhausted, codes.Unavailable, kilnv1.ErrorCode_SHUTTING_DOWN
+	const absent = kilnv1.ErrorCode_PARTICIPANT_MISSING
+	busy := &Error{Status: full, RetryAfter: 10 * time.Millisecond}
 	for name, row := range map[string]struct {
 		method string
 		failed *Error
 		again  bool
 	}{
-		"busy":                 {kilnv1.KernelService_Execute_FullMethodName, busy, true},
-		"full":                 {kilnv1.KernelService_Execute_FullMethodName, &Error{Status: codes.ResourceExhausted}, false},
-		"busy for long":        {kilnv1.KernelService_Execute_FullMethodName, &Error{Status: codes.ResourceExhausted, RetryAfter: time.Minute}, false},
-		"stopping":             {kilnv1.KernelService_Execute_FullMethodName, &Error{Status: codes.Unavailable, Code: kilnv1.ErrorCode_SHUTTING_DOWN}, true},
-		"lost, and looked":     {kilnv1.KernelService_Compile_FullMethodName, &Error{Status: codes.Unavailable}, true},
-		"lost, and wrote":      {kilnv1.KernelService_Execute_FullMethodName, &Error{Status: codes.Unavailable}, false},
-		"a participant":        {kilnv1.KernelService_Compile_FullMethodName, &Error{Status: codes.Unavailable, Code: kilnv1.ErrorCode_PARTICIPANT_MISSING}, false},
-		"a fault of the graph": {kilnv1.KernelService_Compile_FullMethodName, &Error{Status: codes.InvalidArgument}, false},
+		"busy":                 {execute, busy, true},
+		"full":                 {execute, &Error{Status: full}, false},
+		"busy for long":        {execute, &Error{Status: full, RetryAfter: time.Minute}, false},
+		"stopping":             {execute, &Error{Status: lost, Code: stopping}, true},
+		"lost, and looked":     {compile, &Error{Status: lost}, true},
+		"lost, and wrote":      {execute, &Error{Status: lost}, false},
+		"a participant":        {compile, &Error{Status: lost, Code: absent}, false},
+		"a fault of the graph": {compile, &Error{Status: codes.InvalidArgument}, false},
 	} {
 		r := retries{budget: mostBudget}
-		if pause, again := r.wait(row.method, row.failed, 1, time.Time{}); again != row.again || pause < 0 || pause > mostWait*3/2 {
+		if pause, again := r.wait(
+			row.method,
+			row.failed,
+			1,
+			time.Time{},
+		); again != row.again || pause < 0 ||
+			pause > mostWait*3/2 {
 			t.Errorf("%s: %v, %v", name, pause, again)
 		}
 	}
@@ -77,28 +86,40 @@ func TestChunksAreMessagesOfTheProtocol(t *testing.T) {
 	}
 	for length := range answer {
 		into = &inChunk{room: make([]byte, len(data))}
-		if err := codec.Unmarshal(mem.BufferSlice{mem.SliceBuffer(answer[:length])}, into); err == nil && length != 0 && length != len(answer)-6 {
+		if err := codec.Unmarshal(
+			mem.BufferSlice{mem.SliceBuffer(answer[:length])},
+			into,
+		); err == nil && length != 0 &&
+			length != len(answer)-6 {
 			t.Errorf("cut behind %d bytes, it was read", length)
 		}
 	}
 }
 
 func TestErrorsReadWell(t *testing.T) {
-	failed := &Error{Code: kilnv1.ErrorCode_DTYPE_MISMATCH, Message: "int32 and float32", Node: 2, Op: "SUB", Tag: "mine"}
+	failed := &Error{
+		Code:    kilnv1.ErrorCode_DTYPE_MISMATCH,
+		Message: "int32 and float32",
+		Node:    2,
+		Op:      "SUB",
+		Tag:     "mine",
+	}
 	if text := failed.Error(); text != "DTYPE_MISMATCH: int32 and float32 (node 2, SUB) [mine]" {
 		t.Error(text)
 	}
 }
 
 func TestTokensStayOnThisMachineWithoutEncryption(t *testing.T) {
-	for address, stays := range map[string]bool{"localhost:1": true, "127.0.0.1:1": true, "[::1]:1": true, "unix:/run/kiln": true,
+	for address, stays := range map[string]bool{
+		"localhost:1": true, "127.0.0.1:1": true, "[::1]:1": true, "unix:/run/kiln": true,
 		"localhost.example:1": false, "192.0.2.1:1": false, "kiln.example:1": false} {
 		_, _, err := (&options{token: "secret"}).identify(address)
 		if (err == nil) != stays {
 			t.Errorf("%s: %v", address, err)
 		}
 	}
-	for _, o := range []options{{certificate: "a"}, {certificate: "a", key: "b"}, {tokenFile: "/none"}, {authority: "/none"}} {
+	alone, plain := options{certificate: "a"}, options{certificate: "a", key: "b"}
+	for _, o := range []options{alone, plain, {tokenFile: "/none"}, {authority: "/none"}} {
 		if _, _, err := o.identify("localhost:1"); !isBad(err) {
 			t.Errorf("%v: %v", o, err)
 		}

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/connectivity"
+	"google.golang.org/grpc/status"
 
 	kilnv1 "kiln/v1"
 )
@@ -69,7 +70,8 @@ func WithTokenFile(path string) Option { return func(o *options) { o.tokenFile =
 // WithTLS encrypts; &tls.Config{} trusts whom the system trusts.
 func WithTLS(config *tls.Config) Option { return func(o *options) { o.tls = config } }
 
-// WithAuthority encrypts, and trusts who signs with a certificate of this file of PEM ("system": whom the system trusts).
+// WithAuthority encrypts, and trusts who signs with a certificate of this file of PEM ("system": whom the system
+// trusts).
 func WithAuthority(path string) Option { return func(o *options) { o.authority = path } }
 
 // WithCertificate shows the server a certificate of the client's: files of PEM, read again for each connection.
@@ -84,6 +86,7 @@ func WithInsecureToken() Option { return func(o *options) { o.insecure = true } 
 func WithDevice(name string) Option { return func(o *options) { o.device = name } }
 
 // WithLease says how long the server keeps what this client has made when it hears nothing more of it; 30 s otherwise.
+// With 0 what it makes belongs to nobody, and stays until it is freed.
 func WithLease(lease time.Duration) Option { return func(o *options) { o.lease = lease } }
 
 // WithDialOptions gives gRPC further options, such as a stats handler of OpenTelemetry's.
@@ -91,8 +94,8 @@ func WithDialOptions(further ...grpc.DialOption) Option {
 	return func(o *options) { o.dial = append(o.dial, further...) }
 }
 
-// Connect connects to the kilnd at an address: "host:port", or "unix:PATH"; "": where KILN_ADDR says, or on this machine.
-// Credentials that are not given are those of the environment. Without a deadline of its own it waits 10 s.
+// Connect connects to the kilnd at an address: "host:port", or "unix:PATH"; "": where KILN_ADDR says, or on this
+// machine. Credentials that are not given are those of the environment. Without a deadline of its own it waits 10 s.
 func Connect(ctx context.Context, address string, with ...Option) (*Client, error) {
 	o := options{lease: defaultLease}
 	for _, option := range with {
@@ -143,8 +146,16 @@ func (c *Client) open(ctx context.Context, lease time.Duration) error {
 		return err
 	}
 	if said.ProtocolMin > protocol || said.ProtocolMax < protocol {
-		return newError(0, codes.FailedPrecondition, "the server at %s speaks protocol %d to %d, this package %d: take the package "+
-			"of the server's release", c.target, said.ProtocolMin, said.ProtocolMax, protocol)
+		return newError(
+			0,
+			codes.FailedPrecondition,
+			"the server at %s speaks protocol %d to %d, this package %d: take the package "+
+				"of the server's release",
+			c.target,
+			said.ProtocolMin,
+			said.ProtocolMax,
+			protocol,
+		)
 	}
 	c.version, c.features = said.ServerVersion, map[string]bool{}
 	for _, name := range said.Features {
@@ -154,8 +165,14 @@ func (c *Client) open(ctx context.Context, lease time.Duration) error {
 		c.devices = append(c.devices, row.Name)
 	}
 	if c.device != "" && !slices.Contains(c.devices, c.device) {
-		return newError(kilnv1.ErrorCode_UNKNOWN_DEVICE, codes.NotFound, "the server at %s has no device %s; it has %v", c.target, c.device,
-			c.devices)
+		return newError(
+			kilnv1.ErrorCode_UNKNOWN_DEVICE,
+			codes.NotFound,
+			"the server at %s has no device %s; it has %v",
+			c.target,
+			c.device,
+			c.devices,
+		)
 	}
 	if lease > 0 && c.features["sessions"] {
 		return c.session.open(ctx, lease)
@@ -175,7 +192,7 @@ func (c *Client) Devices() []string { return slices.Clone(c.devices) }
 // ServerVersion is for people: what a server can do, Features says.
 func (c *Client) ServerVersion() string { return c.version }
 
-// Close ends the session, with all that was made under it, and the connection.
+// Close ends the session, with all that was made under it, and the connection. Twice is once.
 func (c *Client) Close() error {
 	c.mutex.Lock()
 	stream := c.stream
@@ -185,7 +202,10 @@ func (c *Client) Close() error {
 		stream.link.close()
 	}
 	c.session.close()
-	return c.conn.Close()
+	if err := c.conn.Close(); status.Code(err) != codes.Canceled { // which it is the second time
+		return err
+	}
+	return nil
 }
 
 func cmpOr(first, second string) string {

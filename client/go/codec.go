@@ -10,8 +10,8 @@ import (
 	"google.golang.org/grpc/mem"
 )
 
-// Chunks of data pass protobuf by: a WriteRequest is a tag and a length before the bytes, a ReadResponse the same. So each
-// byte is copied once on this side, into the frames of HTTP/2 or out of them.
+// Chunks of data pass protobuf by: a WriteRequest is a tag and a length before the bytes, a ReadResponse the same. So
+// each byte is copied once on this side, into the frames of HTTP/2 or out of them.
 
 const chunk = 1 << 20
 

@@ -18,9 +18,10 @@ const (
 	Maximum = Reduction(kilnv1.Op_MAX)
 )
 
-// Collective says what several devices do with one tensor together: buffers stand in the order of their ranks, one a device.
-// Count is the elements of the whole tensor, which is cut into parts as flat as can be; 0: those of the first output, or of
-// the first input if the outputs are its parts. proto/kiln/v1/collective_service.proto says what goes where.
+// Collective says what several devices do with one tensor together: buffers stand in the order of their ranks, one a
+// device. Count is the elements of the whole tensor, which is cut into parts as flat as can be; 0: those of the first
+// output, or of the first input if the outputs are its parts. proto/kiln/v1/collective_service.proto says what goes
+// where.
 type Collective struct {
 	Inputs, Outputs []*Buffer
 	Count           uint64
@@ -29,7 +30,9 @@ type Collective struct {
 	Deterministic   bool // combine in the order of the ranks
 }
 
-type collectiveCall func(context.Context, *kilnv1.CollectiveRequest, ...grpc.CallOption) (*kilnv1.CollectiveResponse, error)
+type collectiveCall func(
+	context.Context, *kilnv1.CollectiveRequest, ...grpc.CallOption,
+) (*kilnv1.CollectiveResponse, error)
 
 func (c Collective) do(ctx context.Context, call collectiveCall, whole []*Buffer, reduces bool) error {
 	if len(c.Inputs) == 0 || len(c.Outputs) == 0 {
@@ -39,7 +42,12 @@ func (c Collective) do(ctx context.Context, call collectiveCall, whole []*Buffer
 	if dtype.Size() == 0 {
 		return badArgument("a collective of buffers without a type")
 	}
-	request := &kilnv1.CollectiveRequest{Dtype: dtype.message(), Count: c.Count, Root: c.Root, DeterministicOrder: c.Deterministic}
+	request := &kilnv1.CollectiveRequest{
+		Dtype:              dtype.message(),
+		Count:              c.Count,
+		Root:               c.Root,
+		DeterministicOrder: c.Deterministic,
+	}
 	if c.Count == 0 {
 		request.Count = whole[0].bytes / uint64(dtype.Size())
 	}

@@ -16,8 +16,12 @@ func (t Tensor) Conv2D(weight Tensor, how Conv2D) Tensor {
 		return Tensor{graph: g}
 	}
 	if len(t.shape) != 4 || len(weight.shape) != 4 || t.shape[1] != weight.shape[1] {
-		return g.wrongShape("Conv2D", "images are (batch, channels, height, width) and a weight (out, channels, height, width), not %v and %v",
-			t.shape, weight.shape)
+		return g.wrongShape(
+			"Conv2D",
+			"images are (batch, channels, height, width) and a weight (out, channels, height, width), not %v and %v",
+			t.shape,
+			weight.shape,
+		)
 	}
 	out, in := weight.shape[0], weight.shape[1]
 	high, wide := weight.shape[2], weight.shape[3]

@@ -41,7 +41,8 @@ func (i *identity) bearer() string {
 	return i.token
 }
 
-// environment puts in what the options leave open: KILN_TOKEN, KILN_TOKEN_FILE, KILN_TLS_CA, KILN_TLS_CERTIFICATE, KILN_TLS_KEY.
+// environment puts in what the options leave open: KILN_TOKEN, KILN_TOKEN_FILE, KILN_TLS_CA, KILN_TLS_CERTIFICATE,
+// KILN_TLS_KEY.
 func (o *options) environment() {
 	if o.token == "" && o.tokenFile == "" {
 		o.token, o.tokenFile = os.Getenv("KILN_TOKEN"), os.Getenv("KILN_TOKEN_FILE")
@@ -61,11 +62,16 @@ func (o *options) identify(target string) (*identity, credentials.TransportCrede
 	}
 	encrypted := o.tls != nil || o.authority != ""
 	if o.certificate != "" && !encrypted {
-		return nil, nil, badArgument("a certificate is shown on an encrypted connection: give WithTLS or WithAuthority, too")
+		return nil, nil, badArgument(
+			"a certificate is shown on an encrypted connection: give WithTLS or WithAuthority, too",
+		)
 	}
 	if (o.token != "" || o.tokenFile != "") && !encrypted && !o.insecure && !here.MatchString(target) {
-		return nil, nil, badArgument("the token would travel to %s where others can read it: give WithTLS or WithAuthority; or "+
-			"WithInsecureToken, where something else encrypts", target)
+		return nil, nil, badArgument(
+			"the token would travel to %s where others can read it: give WithTLS or WithAuthority; or "+
+				"WithInsecureToken, where something else encrypts",
+			target,
+		)
 	}
 	who := &identity{file: o.tokenFile, token: o.token}
 	if o.tokenFile != "" {

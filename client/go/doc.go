@@ -1,5 +1,5 @@
-// Package kiln is the Go client of kilnd: it sends graphs of tensor operations to a server, keeps arrays on its devices and
-// runs programs there.
+// Package kiln is the Go client of kilnd: it sends graphs of tensor operations to a server, keeps arrays on its devices
+// and runs programs there.
 //
 //	client, err := kiln.Connect(ctx, "localhost:7437")
 //	graph := kiln.NewGraph()
@@ -9,9 +9,10 @@
 //	results, err := program.Run(ctx, kiln.Vector([]float32{1, 2, 3, 4}))
 //	values, err := kiln.Values[float32](results[0])
 //
-// Every function that talks to the server takes a context, whose deadline and cancellation the server honours, too. Failures
-// that the server or this package found are *Error, by errors.As. All types but Graph may be used by many goroutines.
+// Every function that talks to the server takes a context, whose deadline and cancellation the server honours, too.
+// Failures that the server or this package found are *Error, by errors.As. All types but Graph may be used by many
+// goroutines.
 //
-// The messages and stubs of the protocol are package kiln/v1; Client.Conn makes calls with them that this package does not
-// make, with the same credentials, session, retries and errors.
+// The messages and stubs of the protocol are package kiln/v1; Client.Conn makes calls with them that this package does
+// not make, with the same credentials, session, retries and errors.
 package kiln

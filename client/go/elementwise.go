@@ -7,8 +7,8 @@ import (
 	kilnv1 "kiln/v1"
 )
 
-// Operand is a Tensor of the same graph, or a number: a bool, an int or a float64, which takes the dtype of the tensor that
-// it meets. Tensors that meet have one dtype (Cast makes it so), and shapes that broadcast as numpy's do.
+// Operand is a Tensor of the same graph, or a number: a bool, an int or a float64, which takes the dtype of the tensor
+// that it meets. Tensors that meet have one dtype (Cast makes it so), and shapes that broadcast as numpy's do.
 type Operand any
 
 // Scalar is a number as a tensor of no axes.
@@ -24,7 +24,12 @@ func (g *Graph) Scalar(dtype DType, value Operand) Tensor {
 	case float64:
 		arg.Value = &kilnv1.ConstArg_F{F: number}
 	default:
-		return g.fail(kilnv1.ErrorCode_BAD_ARGUMENT, "Scalar", "%T is neither a Tensor nor a bool, an int or a float64", value)
+		return g.fail(
+			kilnv1.ErrorCode_BAD_ARGUMENT,
+			"Scalar",
+			"%T is neither a Tensor nor a bool, an int or a float64",
+			value,
+		)
 	}
 	if _, err := canonical(nil, arg); err != nil {
 		return g.fail(kilnv1.ErrorCode_BAD_ARGUMENT, "Scalar", "%s does not hold %v", dtype, value)
@@ -177,7 +182,11 @@ func (t Tensor) Cast(dtype DType) Tensor {
 	if t.graph.failed != nil || t.dtype == dtype {
 		return t
 	}
-	return t.graph.tensor(dtype, t.shape, &kilnv1.UOp{Op: kilnv1.Op_CAST, Src: []uint32{t.node}, Arg: &kilnv1.UOp_CastTo{CastTo: dtype.message()}})
+	return t.graph.tensor(
+		dtype,
+		t.shape,
+		&kilnv1.UOp{Op: kilnv1.Op_CAST, Src: []uint32{t.node}, Arg: &kilnv1.UOp_CastTo{CastTo: dtype.message()}},
+	)
 }
 
 // floats is t; a mistake unless its elements are floats.

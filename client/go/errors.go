@@ -17,8 +17,8 @@ import (
 
 // Error is a failure that the server found, or this package. Programs read Code and Status; the text is for people.
 type Error struct {
-	// Code is the protocol's, and stable: kilnv1.ErrorCode_SHAPE_MISMATCH. 0 where nobody gave one, as when a connection is
-	// lost; a number without a name if the server is newer than this package.
+	// Code is the protocol's, and stable: kilnv1.ErrorCode_SHAPE_MISMATCH. 0 where nobody gave one, as when a
+	// connection is lost; a number without a name if the server is newer than this package.
 	Code kilnv1.ErrorCode
 	// Status is gRPC's.
 	Status  codes.Code
@@ -85,7 +85,8 @@ func fromStatus(said *spb.Status) *Error {
 	failed := newError(0, codes.Code(said.GetCode()), "%s", said.GetMessage())
 	for _, packed := range said.GetDetails() {
 		var detail kilnv1.ErrorDetail
-		if !strings.HasSuffix(packed.GetTypeUrl(), "/kiln.v1.ErrorDetail") || proto.Unmarshal(packed.GetValue(), &detail) != nil {
+		if !strings.HasSuffix(packed.GetTypeUrl(), "/kiln.v1.ErrorDetail") ||
+			proto.Unmarshal(packed.GetValue(), &detail) != nil {
 			continue
 		}
 		failed.Code, failed.Op, failed.Tag, failed.Pass = detail.Code, detail.Op, detail.Tag, detail.Pass

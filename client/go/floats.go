@@ -141,7 +141,8 @@ func (f floatFormat) number(pattern uint64) float64 {
 	return sign * math.Ldexp(float64(units), exponent-f.bias-int(f.mantissa))
 }
 
-// Round gives a number's bits in one of the floats, rounded to nearest, ties to even: kiln.Half(kiln.Round(kiln.Float16, x)).
+// Round gives a number's bits in one of the floats, rounded to nearest, ties to even:
+// kiln.Half(kiln.Round(kiln.Float16, x)).
 func Round(dtype DType, value float64) uint64 { return formats[dtype].pattern(value) }
 
 // Number gives what the bits of one of the floats stand for.

@@ -9,8 +9,8 @@ import (
 	kilnv1 "kiln/v1"
 )
 
-// Call calls another graph as a function: argument k stands in the place of its parameter in slot k. What it gives are the
-// other graph's outputs. A large body that is called twice is compiled once.
+// Call calls another graph as a function: argument k stands in the place of its parameter in slot k. What it gives are
+// the other graph's outputs. A large body that is called twice is compiled once.
 func (g *Graph) Call(body *Graph, arguments ...Tensor) []Tensor {
 	built, err := body.Build()
 	if err != nil {
@@ -20,9 +20,16 @@ func (g *Graph) Call(body *Graph, arguments ...Tensor) []Tensor {
 		switch {
 		case int(slot) >= len(arguments):
 			g.fail(kilnv1.ErrorCode_MISSING_ARGUMENT, "Call", "no argument for slot %d", slot)
-		case g.owns("Call", arguments[slot]) && (arguments[slot].dtype != held.dtype || !slices.Equal(arguments[slot].shape, held.shape)):
-			g.wrongShape("Call", "parameter %q is %s %v, the argument %s %v", held.name, held.dtype, held.shape, arguments[slot].dtype,
-				arguments[slot].shape)
+		case g.owns("Call", arguments[slot]) && !held.takes(arguments[slot]):
+			g.wrongShape(
+				"Call",
+				"parameter %q is %s %v, the argument %s %v",
+				held.name,
+				held.dtype,
+				held.shape,
+				arguments[slot].dtype,
+				arguments[slot].shape,
+			)
 		}
 	}
 	if len(body.results) != len(body.outputs) {
@@ -42,10 +49,16 @@ func (g *Graph) Call(body *Graph, arguments ...Tensor) []Tensor {
 	}
 	call := g.node(function)
 	for at, result := range body.results {
-		made[at] = g.tensor(result.dtype, result.shape, &kilnv1.UOp{Op: kilnv1.Op_GETTUPLE, Src: []uint32{call}, Arg: &kilnv1.UOp_Index{Index: int64(at)}})
+		made[at] = g.tensor(
+			result.dtype,
+			result.shape,
+			&kilnv1.UOp{Op: kilnv1.Op_GETTUPLE, Src: []uint32{call}, Arg: &kilnv1.UOp_Index{Index: int64(at)}},
+		)
 	}
 	return made
 }
+
+func (p parameter) takes(t Tensor) bool { return t.dtype == p.dtype && slices.Equal(t.shape, p.shape) }
 
 // copy puts a graph's nodes into this one, and gives their indices here.
 func (g *Graph) copy(graph *kilnv1.Graph) []uint32 {
@@ -60,7 +73,8 @@ func (g *Graph) copy(graph *kilnv1.Graph) []uint32 {
 	return numbers
 }
 
-// Append puts a gradient's graph into this one, and gives its results in order. Its parameters are those of equal slots here.
+// Append puts a gradient's graph into this one, and gives its results in order. Its parameters are those of equal slots
+// here.
 func (g *Graph) Append(gradient *kilnv1.GradientResponse) []Tensor {
 	made := make([]Tensor, len(gradient.Results))
 	for at := range made {
@@ -80,7 +94,12 @@ func (g *Graph) Append(gradient *kilnv1.GradientResponse) []Tensor {
 		}
 		if arg := uop.GetBuffer(); uop.Op == kilnv1.Op_PARAM && arg.GetAddrspace() != kilnv1.AddrSpace_ALU {
 			if _, is := g.slots[arg.Slot]; !is {
-				g.fail(kilnv1.ErrorCode_UNKNOWN_ARGUMENT, "Append", "there is no parameter in slot %d: make it with ParamAt", arg.Slot)
+				g.fail(
+					kilnv1.ErrorCode_UNKNOWN_ARGUMENT,
+					"Append",
+					"there is no parameter in slot %d: make it with ParamAt",
+					arg.Slot,
+				)
 				return made
 			}
 		}
@@ -93,10 +112,15 @@ func (g *Graph) Append(gradient *kilnv1.GradientResponse) []Tensor {
 	return made
 }
 
-// Gradient asks the server for the graph of a result's gradient with respect to parameters, by their slots. The answer's graph
-// can be compiled (FromMessage), or put into another (Graph.Append). The result must have one element, or `more` names a
-// cotangent; `more` may be nil, and its graph and slots count for nothing.
-func (c *Client) Gradient(ctx context.Context, graph Grapher, wrt []uint32, more *kilnv1.GradientRequest) (*kilnv1.GradientResponse, error) {
+// Gradient asks the server for the graph of a result's gradient with respect to parameters, by their slots. The
+// answer's graph can be compiled (FromMessage), or put into another (Graph.Append). The result must have one element,
+// or `more` names a cotangent; `more` may be nil, and its graph and slots count for nothing.
+func (c *Client) Gradient(
+	ctx context.Context,
+	graph Grapher,
+	wrt []uint32,
+	more *kilnv1.GradientRequest,
+) (*kilnv1.GradientResponse, error) {
 	built, err := graph.Build()
 	if err != nil {
 		return nil, err

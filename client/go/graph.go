@@ -10,8 +10,8 @@ import (
 	kilnv1 "kiln/v1"
 )
 
-// Graph is a graph under construction, of one goroutine. Tensors are its nodes; nothing is computed here, and equal nodes are
-// one. The first mistake is kept, and told by Build and Compile: what follows it does nothing.
+// Graph is a graph under construction, of one goroutine. Tensors are its nodes; nothing is computed here, and equal
+// nodes are one. The first mistake is kept, and told by Build and Compile: what follows it does nothing.
 type Graph struct {
 	nodes    []*kilnv1.UOp
 	interned map[string]uint32
@@ -90,7 +90,11 @@ func (g *Graph) ParamAt(slot uint32, name string, dtype DType, shape ...int64) T
 	}
 	g.slots[slot] = parameter{name, dtype, slices.Clone(shape)}
 	arg := &kilnv1.BufferArg{Slot: slot, Dtype: dtype.message(), Name: name}
-	return g.tensor(dtype, shape, &kilnv1.UOp{Op: kilnv1.Op_PARAM, Src: []uint32{g.shapeNode(shape)}, Arg: &kilnv1.UOp_Buffer{Buffer: arg}})
+	return g.tensor(
+		dtype,
+		shape,
+		&kilnv1.UOp{Op: kilnv1.Op_PARAM, Src: []uint32{g.shapeNode(shape)}, Arg: &kilnv1.UOp_Buffer{Buffer: arg}},
+	)
 }
 
 // Output makes tensors results of the program, in the order of all calls.
@@ -113,9 +117,19 @@ func (g *Graph) Update(target Tensor, value Tensor) {
 	}
 	switch {
 	case base.Op != kilnv1.Op_PARAM:
-		g.fail(kilnv1.ErrorCode_BAD_ARGUMENT, "Update", "only a parameter or a view of one can be updated; this is computed")
+		g.fail(
+			kilnv1.ErrorCode_BAD_ARGUMENT,
+			"Update",
+			"only a parameter or a view of one can be updated; this is computed",
+		)
 	case value.dtype != target.dtype:
-		g.fail(kilnv1.ErrorCode_DTYPE_MISMATCH, "Update", "the parameter is %s, the value %s: Cast it", target.dtype, value.dtype)
+		g.fail(
+			kilnv1.ErrorCode_DTYPE_MISMATCH,
+			"Update",
+			"the parameter is %s, the value %s: Cast it",
+			target.dtype,
+			value.dtype,
+		)
 	default:
 		value = value.Broadcast(target.shape...)
 		g.outputs = append(g.outputs, g.node(&kilnv1.UOp{Op: kilnv1.Op_STORE, Src: []uint32{target.node, value.node}}))
@@ -159,7 +173,10 @@ func (g *Graph) shapeNode(shape []int64) uint32 {
 	stack := &kilnv1.UOp{Op: kilnv1.Op_STACK}
 	for _, size := range shape {
 		arg := &kilnv1.ConstArg{Dtype: weakInt.message(), Value: &kilnv1.ConstArg_I{I: size}}
-		stack.Src = append(stack.Src, g.node(&kilnv1.UOp{Op: kilnv1.Op_CONST, Arg: &kilnv1.UOp_Constant{Constant: arg}}))
+		stack.Src = append(
+			stack.Src,
+			g.node(&kilnv1.UOp{Op: kilnv1.Op_CONST, Arg: &kilnv1.UOp_Constant{Constant: arg}}),
+		)
 	}
 	return g.node(stack)
 }
@@ -170,7 +187,11 @@ func (g *Graph) Build() (*kilnv1.Graph, error) {
 		return nil, g.failed
 	}
 	if len(g.outputs) == 0 {
-		return nil, newError(kilnv1.ErrorCode_BAD_ROOT, codes.InvalidArgument, "the graph has neither an output nor an update")
+		return nil, newError(
+			kilnv1.ErrorCode_BAD_ROOT,
+			codes.InvalidArgument,
+			"the graph has neither an output nor an update",
+		)
 	}
 	needed := make([]bool, len(g.nodes))
 	for _, node := range g.outputs {

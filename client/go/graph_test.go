@@ -9,26 +9,33 @@ import (
 	kilnv1 "kiln/v1"
 )
 
+const (
+	shapes  = kilnv1.ErrorCode_SHAPE_MISMATCH
+	mixed   = kilnv1.ErrorCode_DTYPE_MISMATCH
+	bad     = kilnv1.ErrorCode_BAD_ARGUMENT
+	missing = kilnv1.ErrorCode_MISSING_ARGUMENT
+)
+
 func TestTheFirstMistakeIsTold(t *testing.T) {
 	for name, row := range map[string]struct {
 		code kilnv1.ErrorCode
 		make func(g *Graph, x Tensor) Tensor
 	}{
-		"shapes":      {kilnv1.ErrorCode_SHAPE_MISMATCH, func(g *Graph, x Tensor) Tensor { return x.Add(g.Full(Float32, 1, 5)) }},
-		"dtypes":      {kilnv1.ErrorCode_DTYPE_MISMATCH, func(g *Graph, x Tensor) Tensor { return x.Add(g.Full(Int32, 1, 3)) }},
-		"a number":    {kilnv1.ErrorCode_BAD_ARGUMENT, func(g *Graph, x Tensor) Tensor { return x.Cast(Int8).Add(300) }},
-		"no operand":  {kilnv1.ErrorCode_BAD_ARGUMENT, func(g *Graph, x Tensor) Tensor { return x.Add("one") }},
-		"another's":   {kilnv1.ErrorCode_BAD_ARGUMENT, func(g *Graph, x Tensor) Tensor { return x.Add(NewGraph().Param("y", Float32, 3)) }},
-		"an axis":     {kilnv1.ErrorCode_SHAPE_MISMATCH, func(g *Graph, x Tensor) Tensor { return x.Sum(2) }},
-		"no order":    {kilnv1.ErrorCode_BAD_ARGUMENT, func(g *Graph, x Tensor) Tensor { return x.Permute(0, 0) }},
-		"a size":      {kilnv1.ErrorCode_SHAPE_MISMATCH, func(g *Graph, x Tensor) Tensor { return x.Reshape(4, -1) }},
-		"a box":       {kilnv1.ErrorCode_SHAPE_MISMATCH, func(g *Graph, x Tensor) Tensor { return x.Shrink([2]int64{0, 3}, [2]int64{1, 4}) }},
-		"a name":      {kilnv1.ErrorCode_BAD_ARGUMENT, func(g *Graph, x Tensor) Tensor { return g.Param("x", Float32, 2) }},
-		"a slot":      {kilnv1.ErrorCode_SHAPE_MISMATCH, func(g *Graph, x Tensor) Tensor { return g.ParamAt(0, "x", Float32, 4) }},
-		"no matrix":   {kilnv1.ErrorCode_SHAPE_MISMATCH, func(g *Graph, x Tensor) Tensor { return x.MatMul(x) }},
-		"no float":    {kilnv1.ErrorCode_DTYPE_MISMATCH, func(g *Graph, x Tensor) Tensor { return x.Cast(Int32).Exp() }},
-		"no image":    {kilnv1.ErrorCode_SHAPE_MISMATCH, func(g *Graph, x Tensor) Tensor { return x.Conv2D(x, Conv2D{}) }},
-		"no argument": {kilnv1.ErrorCode_MISSING_ARGUMENT, func(g *Graph, x Tensor) Tensor { return g.Call(twice())[0] }},
+		"shapes":      {shapes, func(g *Graph, x Tensor) Tensor { return x.Add(g.Full(Float32, 1, 5)) }},
+		"dtypes":      {mixed, func(g *Graph, x Tensor) Tensor { return x.Add(g.Full(Int32, 1, 3)) }},
+		"a number":    {bad, func(g *Graph, x Tensor) Tensor { return x.Cast(Int8).Add(300) }},
+		"no operand":  {bad, func(g *Graph, x Tensor) Tensor { return x.Add("one") }},
+		"another's":   {bad, func(g *Graph, x Tensor) Tensor { return x.Add(NewGraph().Param("y", Float32, 3)) }},
+		"an axis":     {shapes, func(g *Graph, x Tensor) Tensor { return x.Sum(2) }},
+		"no order":    {bad, func(g *Graph, x Tensor) Tensor { return x.Permute(0, 0) }},
+		"a size":      {shapes, func(g *Graph, x Tensor) Tensor { return x.Reshape(4, -1) }},
+		"a box":       {shapes, func(g *Graph, x Tensor) Tensor { return x.Shrink([2]int64{0, 3}, [2]int64{1, 4}) }},
+		"a name":      {bad, func(g *Graph, x Tensor) Tensor { return g.Param("x", Float32, 2) }},
+		"a slot":      {shapes, func(g *Graph, x Tensor) Tensor { return g.ParamAt(0, "x", Float32, 4) }},
+		"no matrix":   {shapes, func(g *Graph, x Tensor) Tensor { return x.MatMul(x) }},
+		"no float":    {mixed, func(g *Graph, x Tensor) Tensor { return x.Cast(Int32).Exp() }},
+		"no image":    {shapes, func(g *Graph, x Tensor) Tensor { return x.Conv2D(x, Conv2D{}) }},
+		"no argument": {missing, func(g *Graph, x Tensor) Tensor { return g.Call(twice())[0] }},
 	} {
 		g := NewGraph()
 		made := row.make(g, g.Param("x", Float32, 2, 3))

@@ -10,15 +10,20 @@ import (
 	kilnv1 "kiln/v1"
 )
 
-// Hash is a graph's hash, the same in every language: proto/README.md fixes each byte. A digest of a node is BLAKE3 over its
-// op's name, its argument in canonical form and its sources' digests, so one pass from the first node to the last gives all.
+// Hash is a graph's hash, the same in every language: proto/README.md fixes each byte. A digest of a node is BLAKE3
+// over its op's name, its argument in canonical form and its sources' digests, so one pass from the first node to the
+// last gives all.
 //
 // What has no hash is an *Error with the code and the node that the server would give.
 func Hash(graph *kilnv1.Graph) ([32]byte, error) {
 	var digest [32]byte
 	nodes := graph.GetNodes()
 	if len(nodes) == 0 {
-		return digest, newError(kilnv1.ErrorCode_GRAPH_EMPTY, codes.InvalidArgument, "a graph without nodes has no hash")
+		return digest, newError(
+			kilnv1.ErrorCode_GRAPH_EMPTY,
+			codes.InvalidArgument,
+			"a graph without nodes has no hash",
+		)
 	}
 	if _, known := kilnv1.Dialect_name[int32(graph.Dialect)]; !known {
 		return digest, badArgument("dialect %d is unknown", graph.Dialect)
@@ -60,10 +65,20 @@ func appendNode(to []byte, node *kilnv1.UOp, number int, digests [][32]byte, leg
 	to = binary.LittleEndian.AppendUint32(to, uint32(len(node.Src)))
 	for _, source := range node.Src {
 		if uint64(source) >= uint64(len(digests)) {
-			return nil, newError(kilnv1.ErrorCode_SOURCE_OUT_OF_RANGE, codes.InvalidArgument, "source %d is no node of the graph", source)
+			return nil, newError(
+				kilnv1.ErrorCode_SOURCE_OUT_OF_RANGE,
+				codes.InvalidArgument,
+				"source %d is no node of the graph",
+				source,
+			)
 		}
 		if int(source) >= number {
-			return nil, newError(kilnv1.ErrorCode_GRAPH_CYCLE, codes.InvalidArgument, "source %d is not earlier", source)
+			return nil, newError(
+				kilnv1.ErrorCode_GRAPH_CYCLE,
+				codes.InvalidArgument,
+				"source %d is not earlier",
+				source,
+			)
 		}
 		to = append(to, digests[source][:]...)
 	}

@@ -21,9 +21,9 @@ const (
 	farewell     = 5 * time.Second
 )
 
-// link is the way of a stream's commands to the server. It numbers commands, keeps each until an answer confirms it, and
-// when the connection is lost sends what is kept once more on the next; the server runs each number once. So it ends only
-// with its session, or when the server has not been there for as long as a lease.
+// link is the way of a stream's commands to the server. It numbers commands, keeps each until an answer confirms it,
+// and when the connection is lost sends what is kept once more on the next; the server runs each number once. So it
+// ends only with its session, or when the server has not been there for as long as a lease.
 //
 // Two goroutines: one reads answers and reconnects, and of each connection one writes.
 type link struct {
@@ -42,21 +42,21 @@ type link struct {
 	unsent                int // of kept, from here on, not sent on this connection
 	bytes                 int // of kept
 	unasked, unaskedBytes int
-	asked                 map[uint64]*Future
+	asked                 map[uint64]*pending
 	stop                  context.CancelFunc
 	done                  chan struct{}
 }
 
 func newLink(c *Client) *link {
 	ctx, stop := context.WithCancel(context.Background())
-	l := &link{client: c, token: c.session.token(), asked: map[uint64]*Future{}, stop: stop, done: make(chan struct{})}
+	l := &link{client: c, token: c.session.token(), asked: map[uint64]*pending{}, stop: stop, done: make(chan struct{})}
 	l.changed = sync.NewCond(&l.mutex)
 	go l.run(context.WithValue(ctx, tokenKey{}, l.token))
 	return l
 }
 
 // send waits only while as much is unconfirmed as may be. Without a future, nobody waits for the answer.
-func (l *link) send(ctx context.Context, request *kilnv1.SubmitRequest, future *Future) error {
+func (l *link) send(ctx context.Context, request *kilnv1.SubmitRequest, future *pending) error {
 	defer context.AfterFunc(ctx, l.wake)()
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
@@ -269,7 +269,15 @@ func (l *link) giveUp(lost uint64) {
 	for command, future := range l.asked {
 		if command <= lost {
 			delete(l.asked, command)
-			future.set(nil, newError(0, codes.Unavailable, "the connection to %s was lost with an answer: ask again", l.client.target))
+			future.set(
+				nil,
+				newError(
+					0,
+					codes.Unavailable,
+					"the connection to %s was lost with an answer: ask again",
+					l.client.target,
+				),
+			)
 		}
 	}
 }

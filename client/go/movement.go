@@ -86,7 +86,13 @@ func (t Tensor) Permute(order ...int) Tensor {
 	arg, shape := &kilnv1.AxesArg{}, []int64{}
 	for at, axis := range order {
 		if len(order) != len(t.shape) || sorted[at] != at {
-			return t.graph.fail(kilnv1.ErrorCode_BAD_ARGUMENT, "Permute", "%v is no order of %d axes", order, len(t.shape))
+			return t.graph.fail(
+				kilnv1.ErrorCode_BAD_ARGUMENT,
+				"Permute",
+				"%v is no order of %d axes",
+				order,
+				len(t.shape),
+			)
 		}
 		arg.Axis = append(arg.Axis, int64(axis))
 		shape = append(shape, t.shape[axis])
@@ -94,7 +100,11 @@ func (t Tensor) Permute(order ...int) Tensor {
 	if slices.IsSorted(order) {
 		return t
 	}
-	return t.graph.tensor(t.dtype, shape, &kilnv1.UOp{Op: kilnv1.Op_PERMUTE, Src: []uint32{t.node}, Arg: &kilnv1.UOp_Axes{Axes: arg}})
+	return t.graph.tensor(
+		t.dtype,
+		shape,
+		&kilnv1.UOp{Op: kilnv1.Op_PERMUTE, Src: []uint32{t.node}, Arg: &kilnv1.UOp_Axes{Axes: arg}},
+	)
 }
 
 // Transpose exchanges the last two axes.
@@ -119,7 +129,11 @@ func (t Tensor) Flip(axis int) Tensor {
 	}
 	arg := &kilnv1.FlipArg{Axis: make([]bool, len(t.shape))}
 	arg.Axis[at] = true
-	return t.graph.tensor(t.dtype, t.shape, &kilnv1.UOp{Op: kilnv1.Op_FLIP, Src: []uint32{t.node}, Arg: &kilnv1.UOp_Flip{Flip: arg}})
+	return t.graph.tensor(
+		t.dtype,
+		t.shape,
+		&kilnv1.UOp{Op: kilnv1.Op_FLIP, Src: []uint32{t.node}, Arg: &kilnv1.UOp_Flip{Flip: arg}},
+	)
 }
 
 // Pad puts elements of a number around: {before, after} for each axis.

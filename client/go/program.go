@@ -42,8 +42,8 @@ type taken struct {
 	parameter int
 }
 
-// Compile compiles a graph, or finds it compiled; options may be nil. It computes the graph's hash itself, and believes no
-// server that says another.
+// Compile compiles a graph, or finds it compiled; options may be nil. It computes the graph's hash itself, and believes
+// no server that says another.
 func (c *Client) Compile(ctx context.Context, graph Grapher, options *kilnv1.CompileOptions) (*Program, error) {
 	built, err := graph.Build()
 	if err != nil {
@@ -55,7 +55,13 @@ func (c *Client) Compile(ctx context.Context, graph Grapher, options *kilnv1.Com
 	}
 	hash, err := Hash(built)
 	if err == nil && !bytes.Equal(hash[:], answer.GraphHash) {
-		err = newError(kilnv1.ErrorCode_HASH_MISMATCH, codes.Internal, "the server says the graph's hash is %x, it is %x", answer.GraphHash, hash)
+		err = newError(
+			kilnv1.ErrorCode_HASH_MISMATCH,
+			codes.Internal,
+			"the server says the graph's hash is %x, it is %x",
+			answer.GraphHash,
+			hash,
+		)
 	}
 	if err != nil {
 		return nil, err
@@ -131,11 +137,21 @@ func (p *Program) bind(arguments []Argument) (map[uint32]Argument, error) {
 			at = slices.IndexFunc(p.takes, func(row taken) bool { return row.name == named.Name })
 			argument = named.Value
 			if at < 0 {
-				return nil, newError(kilnv1.ErrorCode_UNKNOWN_ARGUMENT, codes.InvalidArgument, "the program has no parameter %q", named.Name)
+				return nil, newError(
+					kilnv1.ErrorCode_UNKNOWN_ARGUMENT,
+					codes.InvalidArgument,
+					"the program has no parameter %q",
+					named.Name,
+				)
 			}
 		} else if next++; at >= len(p.takes) {
-			return nil, newError(kilnv1.ErrorCode_UNKNOWN_ARGUMENT, codes.InvalidArgument, "%d arguments for a program of %d", len(arguments),
-				len(p.takes))
+			return nil, newError(
+				kilnv1.ErrorCode_UNKNOWN_ARGUMENT,
+				codes.InvalidArgument,
+				"%d arguments for a program of %d",
+				len(arguments),
+				len(p.takes),
+			)
 		}
 		if _, twice := bound[p.takes[at].slot]; twice {
 			return nil, badArgument("%q is given twice", p.takes[at].name)

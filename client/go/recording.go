@@ -8,7 +8,8 @@ import (
 	kilnv1 "kiln/v1"
 )
 
-// Step is one call of a recording: a program, and for each of its parameters, in ascending order of slot, where it lies.
+// Step is one call of a recording: a program, and for each of its parameters, in ascending order of slot, where it
+// lies.
 type Step struct {
 	Program *Program
 	Memory  []Memory
@@ -40,10 +41,18 @@ func (c *Client) Record(ctx context.Context, steps []Step) (*Recording, error) {
 		if _, is := numbers[program]; !is {
 			numbers[program] = uint32(len(r.programs))
 			r.programs = append(r.programs, program)
-			r.request.Programs = append(r.request.Programs, &kilnv1.RecordedProgram{GraphHash: program.compiled.GraphHash, Options: program.options})
+			r.request.Programs = append(
+				r.request.Programs,
+				&kilnv1.RecordedProgram{GraphHash: program.compiled.GraphHash, Options: program.options},
+			)
 		}
 		if wanted := len(program.takes); len(step.Memory) != wanted {
-			return nil, badArgument("step %d gives %d memories to a program of %d parameters", number, len(step.Memory), wanted)
+			return nil, badArgument(
+				"step %d gives %d memories to a program of %d parameters",
+				number,
+				len(step.Memory),
+				wanted,
+			)
 		}
 		recorded := &kilnv1.RecordedStep{Program: numbers[program]}
 		for at, memory := range step.Memory {
@@ -85,7 +94,11 @@ func (r *Recording) again(ctx context.Context) error {
 		return err
 	}
 	for _, program := range r.programs {
-		request := &kilnv1.CompileRequest{Graph: program.graph, Device: r.request.Device, Options: proto.CloneOf(program.options)}
+		request := &kilnv1.CompileRequest{
+			Graph:   program.graph,
+			Device:  r.request.Device,
+			Options: proto.CloneOf(program.options),
+		}
 		if _, err := r.client.kernels.Compile(ctx, request); err != nil {
 			return err
 		}

@@ -53,7 +53,11 @@ func (t Tensor) reduced(op Reduction, axes []int) Tensor {
 	if len(arg.Axis) == 0 || t.graph.failed != nil {
 		return t
 	}
-	return t.graph.tensor(t.dtype, shape, &kilnv1.UOp{Op: kilnv1.Op_REDUCE, Src: []uint32{t.node}, Arg: &kilnv1.UOp_Reduce{Reduce: arg}})
+	return t.graph.tensor(
+		t.dtype,
+		shape,
+		&kilnv1.UOp{Op: kilnv1.Op_REDUCE, Src: []uint32{t.node}, Arg: &kilnv1.UOp_Reduce{Reduce: arg}},
+	)
 }
 
 // Sum is the sum along axes, in t's dtype; without any, along all.
@@ -94,7 +98,12 @@ func (t Tensor) MatMul(other Tensor) Tensor {
 	}
 	n, m := len(t.shape), len(other.shape)
 	if n < 2 || m < 2 || t.shape[n-1] != other.shape[m-2] {
-		return g.wrongShape("MatMul", "%v and %v: the last axis of one is not the last but one of the other", t.shape, other.shape)
+		return g.wrongShape(
+			"MatMul",
+			"%v and %v: the last axis of one is not the last but one of the other",
+			t.shape,
+			other.shape,
+		)
 	}
 	rows := t.Reshape(slices.Insert(slices.Clone(t.shape), n-1, 1)...)
 	turned := other.Transpose()

@@ -10,10 +10,10 @@ import (
 	kilnv1 "kiln/v1"
 )
 
-// Which failed calls are made again, and when. A server that is asked for too much refuses at once, and says when to come
-// again. If all its clients came at that moment, or as often as they like, the tries would be a load of their own. So a
-// client waits a little longer than it was told, by chance, and has a budget: for ten calls it may make one again, and a few
-// at first. Never made again is what may have had an effect, unless it would have the same once more.
+// Which failed calls are made again, and when. A server that is asked for too much refuses at once, and says when to
+// come again. If all its clients came at that moment, or as often as they like, the tries would be a load of their own.
+// So a client waits a little longer than it was told, by chance, and has a budget: for ten calls it may make one again,
+// and a few at first. Never made again is what may have had an effect, unless it would have the same once more.
 const (
 	attempts   = 3 // of one call, the first among them
 	firstWait  = 50 * time.Millisecond
@@ -50,8 +50,8 @@ func (r *retries) earn() {
 	r.budget = min(mostBudget, r.budget+perCall)
 }
 
-// wait says how long to wait before a call is made again whose attempt-th attempt, from 1 on, failed so; false: it is not.
-// It takes from the budget.
+// wait says how long to wait before a call is made again whose attempt-th attempt, from 1 on, failed so; false: it is
+// not. It takes from the budget.
 func (r *retries) wait(method string, failed *Error, attempt int, deadline time.Time) (time.Duration, bool) {
 	asked, may := mayRetry(method, failed)
 	if !may || attempt >= attempts || asked > mostWait {
@@ -73,7 +73,8 @@ func (r *retries) wait(method string, failed *Error, attempt int, deadline time.
 	return pause, true
 }
 
-// mayRetry gives what the server asks for, 0 where it says no time; false: the call may have begun, or will not end otherwise.
+// mayRetry gives what the server asks for, 0 where it says no time; false: the call may have begun, or will not end
+// otherwise.
 func mayRetry(method string, failed *Error) (time.Duration, bool) {
 	switch {
 	case failed.Status == codes.ResourceExhausted:

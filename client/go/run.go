@@ -9,17 +9,22 @@ import (
 // Run runs the program once and brings its results here. Arguments without a name go to parameters and variables in
 // ascending order of slot. A parameter that the program stores to is updated in place if it is a buffer.
 func (p *Program) Run(ctx context.Context, arguments ...Argument) ([]Array, error) {
-	return p.run(ctx, arguments, p.small, func(bound map[uint32]Argument, answer *kilnv1.ExecuteResponse) ([]Array, error) {
-		var results []Array
-		for _, row := range answer.Results {
-			array, err := p.client.fetched(ctx, bound, row)
-			if err != nil {
-				return nil, err
+	return p.run(
+		ctx,
+		arguments,
+		p.small,
+		func(bound map[uint32]Argument, answer *kilnv1.ExecuteResponse) ([]Array, error) {
+			var results []Array
+			for _, row := range answer.Results {
+				array, err := p.client.fetched(ctx, bound, row)
+				if err != nil {
+					return nil, err
+				}
+				results = append(results, array)
 			}
-			results = append(results, array)
-		}
-		return results, nil
-	})
+			return results, nil
+		},
+	)
 }
 
 // RunKeep runs the program once and leaves its results on the device. One that is a parameter after its update is the
@@ -76,7 +81,11 @@ func (p *Program) run(ctx context.Context, arguments []Argument, byValue bool,
 }
 
 // execute sends the graph if, and only if, the server has forgotten it.
-func (p *Program) execute(ctx context.Context, bound map[uint32]Argument, byValue bool) (*kilnv1.ExecuteResponse, error) {
+func (p *Program) execute(
+	ctx context.Context,
+	bound map[uint32]Argument,
+	byValue bool,
+) (*kilnv1.ExecuteResponse, error) {
 	request := p.request(bound)
 	request.ResultMode = kilnv1.ResultMode_RESULT_HANDLES
 	if byValue {

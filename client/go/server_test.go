@@ -9,11 +9,13 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/grpc/codes"
+
 	kilnv1 "kiln/v1"
 )
 
 // connected is a client of the server that tests/clients/go_client_test.py has started.
-func connected(t *testing.T, with ...Option) *Client {
+func connected(t testing.TB, with ...Option) *Client {
 	if os.Getenv("KILN_ADDR") == "" {
 		t.Skip("KILN_ADDR names no server")
 	}
@@ -57,7 +59,19 @@ func TestConvolutionIsItsDefinition(t *testing.T) {
 	const n, c, h, w, o, kh, kw, pad = 2, 3, 7, 6, 4, 3, 2, 1
 	for _, stride := range []int64{1, 2, 3} {
 		g := NewGraph()
-		g.Output(g.Param("x", Float32, n, c, h, w).Conv2D(g.Param("w", Float32, o, c, kh, kw), Conv2D{[2]int64{stride, stride}, [2]int64{pad, pad}}))
+		g.Output(
+			g.Param(
+				"x",
+				Float32,
+				n,
+				c,
+				h,
+				w,
+			).Conv2D(
+				g.Param("w", Float32, o, c, kh, kw),
+				Conv2D{[2]int64{stride, stride}, [2]int64{pad, pad}},
+			),
+		)
 		x, weight := counted(n*c*h*w), counted(o*c*kh*kw)
 		pictures, _ := ArrayOf(x, n, c, h, w)
 		filters, _ := ArrayOf(weight, o, c, kh, kw)
@@ -237,6 +251,22 @@ func TestWhatIsGivenUpEnds(t *testing.T) {
 	}
 }
 
+func TestAClientIsClosedOnce(t *testing.T) {
+	client := connected(t)
+	if _, err := client.Stream(); err != nil {
+		t.Fatal(err)
+	}
+	if err := client.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := client.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := client.Allocate(t.Context(), 16); fromError(err) == nil || fromError(err).Status != codes.Canceled {
+		t.Error(err)
+	}
+}
+
 func TestATraceIsJoined(t *testing.T) {
 	client := connected(t)
 	const id = "0af7651916cd43dd8448eb211c80319c"
@@ -254,4 +284,45 @@ func TestATraceIsJoined(t *testing.T) {
 		}
 	}
 	t.Errorf("none of %d calls is of the trace", len(traces.Calls))
+}
+
+func BenchmarkTransfer(b *testing.B) {
+	client := connected(b)
+	data := make([]byte, 64<<20)
+	buffer, err := client.Allocate(b.Context(), uint64(len(data)))
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Run("write", func(b *testing.B) {
+		b.SetBytes(int64(len(data)))
+		for b.Loop() {
+			if err := buffer.WriteBytes(b.Context(), 0, data); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("read", func(b *testing.B) {
+		b.SetBytes(int64(len(data)))
+		for b.Loop() {
+			if err := buffer.ReadBytes(b.Context(), 0, data); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}
+
+func BenchmarkRun(b *testing.B) {
+	client := connected(b)
+	g := NewGraph()
+	g.Output(g.Param("x", Float32, 4).Mul(2).Add(1))
+	program, err := client.Compile(b.Context(), g, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	x := Vector([]float32{1, 2, 3, 4})
+	for b.Loop() {
+		if _, err := program.Run(b.Context(), x); err != nil {
+			b.Fatal(err)
+		}
+	}
 }

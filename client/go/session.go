@@ -10,9 +10,9 @@ import (
 	kilnv1 "kiln/v1"
 )
 
-// session owns what a client makes on the server. A goroutine renews its lease; a client that is killed renews no more, and
-// the server then frees what it had. A session that the server does not know any more, since it was started anew, is
-// replaced by another: what the first owned is gone.
+// session owns what a client makes on the server. A goroutine renews its lease; a client that is killed renews no more,
+// and the server then frees what it had. A session that the server does not know any more, since it was started anew,
+// is replaced by another: what the first owned is gone.
 type session struct {
 	client *Client
 	wanted time.Duration
@@ -20,6 +20,7 @@ type session struct {
 	ended  chan struct{}
 	done   chan struct{}
 
+	closing sync.Once
 	mutex   sync.Mutex
 	current []byte
 	granted time.Duration
@@ -98,8 +99,12 @@ func (s *session) close() {
 	if s.ended == nil {
 		return
 	}
-	close(s.ended)
+	first := false
+	s.closing.Do(func() { close(s.ended); first = true })
 	<-s.done
+	if !first {
+		return
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), connectTimeout)
 	defer cancel()
 	_, _ = s.client.sessions.Close(ctx, &kilnv1.CloseSessionRequest{Token: s.token()})

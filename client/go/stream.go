@@ -16,19 +16,20 @@ import (
 const (
 	// A written piece: as much as makes no other command wait long.
 	piece = 256 << 10
-	// A server that had a program a moment ago has it still; for one that was not used for longer, the graph goes along.
+	// A server that had a program a moment ago has it still; for one that was not used for longer, the graph goes
+	// along.
 	known = 10 * time.Second
 )
 
-// Stream takes commands without waiting for them: any number in one round trip. They take effect in order. What they make
-// has a name at once, so that the next command can use it; buffers are the client's like any others.
+// Stream takes commands without waiting for them: any number in one round trip. They take effect in order. What they
+// make has a name at once, so that the next command can use it; buffers are the client's like any others.
 //
-// A command that fails poisons what it would have made or written: what uses that is told the first failure. Fence tells the
-// first failure of a command whose answer nobody waits for, and forgets it. Calls that are no commands know nothing of what
-// is under way: Fence first.
+// A command that fails poisons what it would have made or written: what uses that is told the first failure. Fence
+// tells the first failure of a command whose answer nobody waits for, and forgets it. Calls that are no commands know
+// nothing of what is under way: Fence first.
 //
-// A connection that is lost is made again for as long as the lease lasts, and what may not have arrived is sent again; each
-// command runs once. Nothing waits but futures, Fence, and a command where very much is under way.
+// A connection that is lost is made again for as long as the lease lasts, and what may not have arrived is sent again;
+// each command runs once. Nothing waits but futures, Fence, and a command where very much is under way.
 type Stream struct {
 	client *Client
 	link   *link
@@ -38,10 +39,15 @@ type Stream struct {
 	known map[string]time.Time // by hash: until when the server is taken to have a program
 }
 
-// Stream is the client's stream of commands. It is begun when it is first asked for, and anew when its session has ended.
+// Stream is the client's stream of commands. It is begun when it is first asked for, and anew when its session has
+// ended.
 func (c *Client) Stream() (*Stream, error) {
 	if !c.features["submit"] || c.session.token() == nil {
-		return nil, newError(kilnv1.ErrorCode_NOT_IMPLEMENTED, codes.Unimplemented, "the server has no streams of commands under a session")
+		return nil, newError(
+			kilnv1.ErrorCode_NOT_IMPLEMENTED,
+			codes.Unimplemented,
+			"the server has no streams of commands under a session",
+		)
 	}
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
@@ -53,22 +59,22 @@ func (c *Client) Stream() (*Stream, error) {
 	return c.stream, nil
 }
 
-// Future is an answer that is on its way.
-type Future struct {
+// pending is an answer that is on its way.
+type pending struct {
 	ready  chan struct{}
 	data   []byte
 	answer *kilnv1.SubmitResponse
 	failed *Error
 }
 
-func newFuture() *Future { return &Future{ready: make(chan struct{})} }
+func newPending() *pending { return &pending{ready: make(chan struct{})} }
 
-func (f *Future) set(answer *kilnv1.SubmitResponse, failed *Error) {
+func (f *pending) set(answer *kilnv1.SubmitResponse, failed *Error) {
 	f.answer, f.failed = answer, failed
 	close(f.ready)
 }
 
-func (f *Future) wait(ctx context.Context) error {
+func (f *pending) wait(ctx context.Context) error {
 	select {
 	case <-f.ready:
 	case <-ctx.Done():
@@ -82,7 +88,7 @@ func (f *Future) wait(ctx context.Context) error {
 
 // FutureArray is an array that is on its way.
 type FutureArray struct {
-	future *Future
+	future *pending
 	dtype  DType
 	shape  []int64
 }
@@ -104,9 +110,24 @@ func (s *Stream) Zeros(ctx context.Context, dtype DType, shape ...int64) (*Buffe
 	if !ok {
 		return nil, badArgument("no array has %s and shape %v", dtype, shape)
 	}
-	made := &Buffer{client: s.client, handle: s.name(), dtype: dtype, shape: slices.Clone(shape), bytes: uint64(count), device: s.client.device}
-	command := &kilnv1.AllocateCommand{Handle: made.handle, Device: s.client.device, Type: &kilnv1.TensorType{Dtype: dtype.message(), Shape: shape}}
-	return made, s.link.send(ctx, &kilnv1.SubmitRequest{Command: &kilnv1.SubmitRequest_Allocate{Allocate: command}}, nil)
+	made := &Buffer{
+		client: s.client,
+		handle: s.name(),
+		dtype:  dtype,
+		shape:  slices.Clone(shape),
+		bytes:  uint64(count),
+		device: s.client.device,
+	}
+	command := &kilnv1.AllocateCommand{
+		Handle: made.handle,
+		Device: s.client.device,
+		Type:   &kilnv1.TensorType{Dtype: dtype.message(), Shape: shape},
+	}
+	return made, s.link.send(
+		ctx,
+		&kilnv1.SubmitRequest{Command: &kilnv1.SubmitRequest_Allocate{Allocate: command}},
+		nil,
+	)
 }
 
 // Upload makes a buffer with an array. The array's memory must stay as it is until a Fence.
@@ -125,7 +146,11 @@ func (s *Stream) Upload(ctx context.Context, array Array) (*Buffer, error) {
 func (s *Stream) WriteBytes(ctx context.Context, to *Buffer, offset uint64, data []byte) error {
 	for part := range slices.Chunk(data, piece) {
 		write := &kilnv1.WriteCommand{Buffer: to.ref(offset), Data: part}
-		if err := s.link.send(ctx, &kilnv1.SubmitRequest{Command: &kilnv1.SubmitRequest_Write{Write: write}}, nil); err != nil {
+		if err := s.link.send(
+			ctx,
+			&kilnv1.SubmitRequest{Command: &kilnv1.SubmitRequest_Write{Write: write}},
+			nil,
+		); err != nil {
 			return err
 		}
 		offset += uint64(len(part))
@@ -135,7 +160,7 @@ func (s *Stream) WriteBytes(ctx context.Context, to *Buffer, offset uint64, data
 
 // Read asks for a buffer's array.
 func (s *Stream) Read(ctx context.Context, from *Buffer) (*FutureArray, error) {
-	future := newFuture()
+	future := newPending()
 	read := &kilnv1.ReadCommand{Buffer: from.ref(0), Bytes: from.bytes}
 	array := &FutureArray{future, from.dtype, from.Shape()}
 	if from.dtype == 0 {
@@ -159,9 +184,20 @@ func (s *Stream) Run(ctx context.Context, program *Program, tag string, argument
 		if len(row.Symbolic) > 0 {
 			return nil, badArgument("a result's size depends on a variable: Program.RunKeep gives it")
 		}
-		made := &Buffer{client: s.client, dtype: DType(row.Dtype), shape: row.Shape, bytes: row.Bytes, device: s.client.device}
+		made := &Buffer{
+			client: s.client,
+			dtype:  DType(row.Dtype),
+			shape:  row.Shape,
+			bytes:  row.Bytes,
+			device: s.client.device,
+		}
 		if row.Aliases != nil {
-			made, _ = bound[program.compiled.Signature.Parameters[*row.Aliases].Slot].(*Buffer)
+			parameter := program.compiled.Signature.Parameters[*row.Aliases]
+			given, is := bound[parameter.Slot].(*Buffer)
+			if !is {
+				return nil, badArgument("parameter %q is updated in place: give a *Buffer", parameter.Name)
+			}
+			made = given
 			command.ResultHandle = append(command.ResultHandle, 0)
 		} else {
 			made.handle = s.name()
@@ -175,7 +211,11 @@ func (s *Stream) Run(ctx context.Context, program *Program, tag string, argument
 		s.known[hash] = time.Now().Add(known)
 	}
 	s.mutex.Unlock()
-	return results, s.link.send(ctx, &kilnv1.SubmitRequest{Tag: tag, Command: &kilnv1.SubmitRequest_Execute{Execute: command}}, nil)
+	return results, s.link.send(
+		ctx,
+		&kilnv1.SubmitRequest{Tag: tag, Command: &kilnv1.SubmitRequest_Execute{Execute: command}},
+		nil,
+	)
 }
 
 // Free gives buffers back. What was sent before still has their memory.
@@ -191,7 +231,7 @@ func (s *Stream) Free(ctx context.Context, buffers ...*Buffer) error {
 
 // Fence waits until all before it has ended, and tells the first failure that nobody was told.
 func (s *Stream) Fence(ctx context.Context) error {
-	future := newFuture()
+	future := newPending()
 	fence := &kilnv1.SubmitRequest{Command: &kilnv1.SubmitRequest_Fence{Fence: &kilnv1.FenceCommand{}}}
 	if err := s.link.send(ctx, fence, future); err != nil {
 		return err

@@ -93,7 +93,8 @@ expect = dict(
     floor=np.floor(a * 3), ceil=np.ceil(a * 3), trunc=np.trunc(a * 3), clamp=a.clip(-0.5, 0.25),
     clamp_signed=i.clip(2, 7), minimum=np.minimum(a, v), minimum_unsigned=np.minimum(u, 3), pow=abs(a) ** 2.5,
     mod=(i - 5) % 3, floor_div=(i - 5) // 3, bits=((i & 6) | 1) ^ 3, shifts=(i << 2) >> 1, logical_not=~(i > 3),
-    compare=a <= 0, where=np.where(i > 3, i, 0), bitcast=v.view(np.uint8), rsub=1 - a, rdiv=1 / a,
+    compare=a <= 0, compare_nan=np.nan <= a, compare_with_nan=a >= np.nan, compare_integers=i <= 3,
+    where=np.where(i > 3, i, 0), bitcast=v.view(np.uint8), rsub=1 - a, rdiv=1 / a,
     cast=a.astype(np.int32),
 )
 

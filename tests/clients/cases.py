@@ -39,7 +39,8 @@ def cases():
             if set(row) - FIELDS:
                 raise ValueError("%s, %s: a case has no %s" % (path.name, name, ", ".join(set(row) - FIELDS)))
             name = "%s.%s" % (path.stem, name)
-            found[name] = Case(name, row["about"], row.get("server", {}), row.get("cut_each_frame", False), row["steps"])
+            cut = row.get("cut_each_frame", False)
+            found[name] = Case(name, row["about"], row.get("server", {}), cut, row["steps"])
     return found
 
 

@@ -1,7 +1,7 @@
 """What a server, or the way to it, does to a client.
 
-FAULTS must be withstood: a case that names one says what is then right. MUTANTS are servers that lie: each must make the
-case fail that it names, or the suite would not notice.
+FAULTS must be withstood: a case that names one says what is then right. MUTANTS are servers that lie: each must make
+the case fail that it names, or the suite would not notice.
 """
 
 import grpc
@@ -81,7 +81,8 @@ class GivesHalf(Rule):
         if call["chunks"] == 1:
             return [message]
         chunk = buffer_service_pb2.ReadResponse.FromString(message).chunk
-        return [buffer_service_pb2.ReadResponse(chunk=chunk[: len(chunk) // 2]).SerializeToString()] if call["chunks"] == 2 else []
+        half = buffer_service_pb2.ReadResponse(chunk=chunk[: len(chunk) // 2])
+        return [half.SerializeToString()] if call["chunks"] == 2 else []
 
 
 class IsNewer(Rule):
@@ -133,7 +134,11 @@ class WrongHash(Rule):
         return [message]
 
 
-FAULTS = {rule.__name__: rule for rule in (HandsOn, LosesAnswers, AnswersTwice, IsBusy, StaysBusy, GivesHalf, IsNewer, SaysMore, SaysLess, WrongHash)}
+FAULTS = {
+    rule.__name__: rule
+    for rule in (HandsOn, LosesAnswers, AnswersTwice, IsBusy, StaysBusy, GivesHalf, IsNewer, SaysMore, SaysLess,
+                 WrongHash)  # fmt: skip
+}
 
 
 # -- servers that lie

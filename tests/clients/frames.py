@@ -7,8 +7,8 @@ import threading
 
 
 class FrameProxy:
-    """Hands on what comes to a port of its own to `port`. All connections break behind the server's `cut`th frame, counted
-    over all of them; `was_cut` says whether there were so many."""
+    """Hands on what comes to a port of its own to `port`. All connections break behind the server's `cut`th frame,
+    counted over all of them; `was_cut` says whether there were so many."""
 
     def __init__(self, port, cut):
         self._port, self._cut = port, cut

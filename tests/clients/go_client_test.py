@@ -2,8 +2,10 @@
 
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
+import tempfile
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
@@ -34,7 +36,18 @@ class Go(suite.Suite):
             lines = pathlib.Path(path).read_text().splitlines()
             with self.subTest(path):
                 self.assertLessEqual(len(lines), 400)
-                self.assertLessEqual(max(len(line.expandtabs(2)) for line in lines), 160)
+                self.assertLessEqual(max(len(line.expandtabs(4)) for line in lines), 120)
+
+    def test_the_first_program_of_the_page(self):
+        """As a module of somebody's, which finds the client by a go.work."""
+        page = (languages.ROOT / "docs" / "clients.md").read_text()
+        program, said = re.search(r"^```go\n(.*?)^```\n\n```text\n(.*?)^```", page, re.S | re.M).groups()
+        folder = pathlib.Path(tempfile.mkdtemp())
+        self.addCleanup(shutil.rmtree, folder)
+        (folder / "main.go").write_text(program.replace("localhost:7437", self.servers.shared().address))
+        (folder / "go.mod").write_text("module first\n\ngo 1.26\n")
+        (folder / "go.work").write_text("go 1.26.0\n\nuse .\n\nuse %s\n" % languages.GO)
+        self.assertEqual(self.go("-C", str(folder), "run", "."), said)
 
     def test_digits_are_learned(self):
         said = self.go("run", "./examples/digits")

@@ -1,4 +1,7 @@
-"""The clients under test: one row a language. What a row says is how its adapter is built and started."""
+"""The clients under test: one row a language. What a row says is how its adapter is built and started.
+
+    python tests/clients/languages.py [LANGUAGE]     # which there are; builds one
+"""
 
 import json
 import os
@@ -43,7 +46,8 @@ def go(program):
 
 def go_environment(program, **more):
     """With this Go, and no other that it would fetch."""
-    return {**os.environ, "PATH": "%s:%s" % (pathlib.Path(program).parent, os.environ["PATH"]), "GOTOOLCHAIN": "local", **more}
+    path = "%s:%s" % (pathlib.Path(program).parent, os.environ["PATH"])
+    return {**os.environ, "PATH": path, "GOTOOLCHAIN": "local", **more}
 
 
 def words_in_go(program, *words, why=None, **environment):
@@ -93,3 +97,19 @@ LANGUAGES = {
 def known_failing(language):
     """Case -> why this client does not pass it."""
     return json.loads((HERE / "known_failing.json").read_text()).get(language, {})
+
+
+def main(name=None):
+    if name is None:
+        return "\n".join(LANGUAGES)
+    toolchain = LANGUAGES[name].toolchain()
+    if toolchain is None:
+        return "its tools are not on this machine"
+    try:
+        return "built: " + " ".join(LANGUAGES[name].command(toolchain))
+    except unittest.SkipTest as why:
+        return str(why)
+
+
+if __name__ == "__main__":
+    print(main(*sys.argv[1:]))

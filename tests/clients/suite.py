@@ -104,7 +104,7 @@ def _is_written(name, part):
 
 
 def compare(wanted, said, where, close=0.0):
-    """Failed unless `said` has all that is wanted; "*" is anything but nothing, ["≥", x] what has all of x among it."""
+    """Failed unless `said` has all that is wanted; "*" is anything but nothing, ["≥", x] what has x's among it."""
     if isinstance(wanted, dict) and "dtype" in wanted and ("values" in wanted or "hex" in wanted):
         return compare_tensors(cases.tensor(wanted), said, where, close)
     if isinstance(wanted, dict):
@@ -129,7 +129,9 @@ def compare_tensors(wanted, said, where, close):
         if wanted[name] != (said.get(name) or ([] if name == "shape" else None)):
             raise Failed("%s.%s is %s, not %s" % (where, name, said.get(name), wanted[name]))
     one, other = cases.array(wanted), cases.array(said)
-    same = np.allclose(one.astype(np.float64), other.astype(np.float64), rtol=close, atol=close) if close else one.tobytes() == other.tobytes()
+    same = one.tobytes() == other.tobytes()
+    if close:
+        same = np.allclose(one.astype(np.float64), other.astype(np.float64), rtol=close, atol=close)
     if not same:
         raise Failed("%s is %s, not %s" % (where, short(other.tolist()), short(one.tolist())))
 

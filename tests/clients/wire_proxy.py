@@ -5,6 +5,7 @@ A rule is a class with any of the functions of `Rule`; tests/clients/faults.py h
 """
 
 import concurrent.futures
+import functools
 import itertools
 import threading
 
@@ -57,13 +58,13 @@ class WireProxy:
     # As grpc.GenericRpcHandler has it; all calls are streams, for on the wire they are.
     def service(self, details):
         name = details.method.rsplit(".", 1)[-1].replace("/", ".")
-        return grpc.stream_stream_rpc_method_handler(lambda requests, context: self._carry(details.method, name, requests, context))
+        return grpc.stream_stream_rpc_method_handler(functools.partial(self._carry, details.method, name))
 
     def _carry(self, path, name, requests, context):
         rule, call = self.rule, {}
         with self._lock:
             rule.calls[name] = call["number"] = rule.calls.get(name, 0) + 1
-        pairs = [(key, value) for key, value in context.invocation_metadata() if not key.startswith(("user-agent", "grpc-"))]
+        pairs = [pair for pair in context.invocation_metadata() if not pair[0].startswith(("user-agent", "grpc-"))]
         sent = itertools.chain.from_iterable(rule.request(name, message, call) for message in requests)
         left = context.time_remaining()
         left = None if left is None or left > 1e6 else left  # a call without a deadline has one far away

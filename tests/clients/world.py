@@ -48,11 +48,13 @@ class Servers:
         key, request, made = (str(self.folder / (name + end)) for end in (".key", ".csr", ".pem"))
         extensions = self.folder / "extensions"
         extensions.write_text("basicConstraints=%s\n" % constraint + ("subjectAltName=%s\n" % names if names else ""))
-        by = ["-signkey", key] if signer is None else ["-CA", str(self.folder / (signer + ".pem")), "-CAkey",
-                                                       str(self.folder / (signer + ".key")), "-CAcreateserial"]  # fmt: skip
-        for words in (["req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj", subject, "-keyout", key,
-                       "-out", request],
-                      ["x509", "-req", "-in", request, "-days", "2", "-extfile", str(extensions), "-out", made, *by]):  # fmt: skip
+        by = ["-signkey", key]
+        if signer is not None:
+            pem, its_key = (str(self.folder / (signer + end)) for end in (".pem", ".key"))
+            by = ["-CA", pem, "-CAkey", its_key, "-CAcreateserial"]
+        curve = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
+        for words in (["req", *curve, "-subj", subject, "-keyout", key, "-out", request],
+                      ["x509", "-req", "-in", request, "-days", "2", "-extfile", str(extensions), "-out", made, *by]):
             subprocess.run(["openssl", *words], check=True, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
 
     def close(self):
@@ -144,7 +146,8 @@ class World:
     def wait_for(self, method, calls):
         """Until so many calls of this method have come by."""
         if not support.eventually(lambda: self.rule.calls.get(method, 0) >= calls):
-            raise AssertionError("%d calls of %s after a minute, not %d" % (self.rule.calls.get(method, 0), method, calls))
+            found = self.rule.calls.get(method, 0)
+            raise AssertionError("%d calls of %s after a minute, not %d" % (found, method, calls))
 
     def drain(self):
         """The server is told to stop, and has."""

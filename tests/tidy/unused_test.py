@@ -46,7 +46,8 @@ class Unused(unittest.TestCase):
                    for name in tidy.DOCUMENTS if name not in cited and name != "README.md")  # fmt: skip
 
     def test_every_other_file_is_named_somewhere(self):
-        """A module by its name, other files by theirs. Tests of Python's are found by their names."""
+        """A module by its name, other files by theirs. Tests of Python's are found by their names; a package of Go's is
+        all files of its folder."""
         words = {}  # name -> files that have it
         for name in tidy.FILES:
             for word in set(re.findall(r"[\w.-]+", tidy.text(name) or "")):
@@ -54,7 +55,7 @@ class Unused(unittest.TestCase):
                     words.setdefault(part, set()).add(name)
         for name in tidy.FILES:
             file = pathlib.PurePosixPath(name)
-            if name in IN_BUILDS or name in BY_NAME or file.name == "BUILD.bazel" or name.endswith("_test.py"):
+            if name in IN_BUILDS or name in BY_NAME or file.name in ("BUILD.bazel", "go.sum") or name.endswith(("_test.py", ".go")):
                 continue
             with self.subTest(name):
                 wanted = file.stem if file.suffix in (".py", ".bzl") else file.name

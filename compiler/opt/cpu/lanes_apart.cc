@@ -5,6 +5,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "compiler/opt/cpu/matmul_schedule.h"
 #include "compiler/opt/local_buffer.h"
 
 namespace kiln::compiler {
@@ -33,7 +34,8 @@ class Chooser {
     for (size_t a : {size_t{0}, size_t{1}}) {
       for (size_t row = 0; row < product_.outputs; ++row) {
         for (size_t column = 0; column < product_.outputs; ++column) {
-          if (row == column || !product_.Walks(a, row, column) || !product_.Walks(1 - a, column, row)) continue;
+          if (row == column || product_.varies[row] || product_.varies[column]) continue;
+          if (!product_.Walks(a, row, column) || !product_.Walks(1 - a, column, row)) continue;
           if (product_.store[row] != 1) continue;
           Try(a, row, column);
         }
@@ -56,7 +58,8 @@ class Chooser {
     tile.row = row;
     tile.column = column;
     for (size_t axis = 0; axis < product_.outputs; ++axis) {
-      if (axis != row && product_.Walks(a, axis, column) && !weights.depends[axis]) tile.inside.push_back(axis);
+      if (axis == row || product_.varies[axis] || weights.depends[axis]) continue;
+      if (product_.Walks(a, axis, column)) tile.inside.push_back(axis);
     }
     tile.inside.push_back(row);
     if (!pixels.gated) TryInside(tile, contiguous);
@@ -88,12 +91,15 @@ class Chooser {
     const int64_t panel_bytes = product_.ReducedSize() * tile.vectors * machine_.lanes * product_.item;
     if (panel_bytes > kMaxLocalBytes) return;
 
-    double outside = 1, tiles = static_cast<double>(panels * tiles_of_row);
+    double outside = 1, varying = 1, tiles = static_cast<double>(panels * tiles_of_row);
     for (size_t axis = 0; axis < product_.outputs; ++axis) {
       if (axis == tile.row || axis == tile.column) continue;
       tiles *= static_cast<double>(product_.Size(axis));
-      if (std::find(tile.inside.begin(), tile.inside.end(), axis) == tile.inside.end())
+      if (product_.varies[axis]) {
+        varying *= static_cast<double>(product_.Size(axis));
+      } else if (std::find(tile.inside.begin(), tile.inside.end(), axis) == tile.inside.end()) {
         outside *= static_cast<double>(product_.Size(axis));
+      }
     }
     double iteration_cycles =
         std::max({r * v / kFmasPerCycle, (r + v) / kLoadsPerCycle, kFmaLatency}) + kLoadWeight * (r + v);
@@ -107,20 +113,23 @@ class Chooser {
           (r * static_cast<double>(product_.item) + 32) / (farther ? kFarBytesPerCycle : kFarPixelBytes);
     const double work = tiles * (k * iteration_cycles + r * v * (kTransposeCycles + 2));
     const double copied = weights.constant ? kPackedCycles : contiguous ? kCopyCycles : kTransposeCycles;
-    const double fill = static_cast<double>(panels) * k * v * copied;
+    const double fill = static_cast<double>(panels) * k * v * copied * (tile.box ? varying : 1);
 
+    const double operations =
+        2 * tiles / varying * product_.most_varying * k * r * v * static_cast<double>(machine_.lanes);
     for (int64_t blocks : DivisorsOf(first)) {
       tile.blocks = blocks;
       double box = 0;
       if (tile.box) {
         const double bytes = BoxElements(tile, first) * static_cast<double>(product_.item);
         if (bytes + static_cast<double>(panel_bytes) > static_cast<double>(kMaxLocalBytes)) continue;
-        box = BoxCycles(tile, first);
+        box = BoxCycles(tile, first) * varying;
       }
       const double iterations = outside * static_cast<double>(tile.blocks);
       for (int64_t chunks : tile.box ? DivisorsOf(panels) : std::vector<int64_t>{panels}) {
         tile.chunks = chunks;
         const double shared = iterations * static_cast<double>(chunks);
+        if (product_.AnyVaries() && operations > kMaxIterationWork * shared) continue;
         tile.cost = work * Uneven(shared) + iterations * fill + shared * box;
         if (!best_.has_value() || tile.cost < best_->cost) best_ = tile;
       }
@@ -191,7 +200,7 @@ class Scheduler {
     size_t next = 0;
     for (size_t axis = 0; axis < product_.outputs; ++axis) {
       const bool inside = std::find(tile.inside.begin(), tile.inside.end(), axis) != tile.inside.end();
-      if (!inside && axis != tile.column) Move(axis, next++);
+      if (!inside && !product_.varies[axis] && axis != tile.column) Move(axis, next++);
     }
     Move(tile.column, next);
     for (size_t i = 0; i < tile.inside.size(); ++i) Move(tile.inside[i], next + 1 + i);
@@ -202,9 +211,18 @@ class Scheduler {
       Move(tile.inside[0], next);  // the blocks; what is left of the axis follows the panels
       level = next + 1;
     }
-    if (tile.box && tile.chunks < panels) Split(tile.column, panels / tile.chunks);
-    if (tile.box) Local(level, tile.a);
-    Local(tile.box && tile.chunks < panels ? level + 1 : level, 1 - tile.a);
+    const bool chunks = tile.box && tile.chunks < panels;
+    if (chunks) Split(tile.column, panels / tile.chunks);
+    // Those that vary come behind all that is shared out, whose iterations are then a number.
+    size_t varying = 0;
+    bool weights_vary = false;
+    for (size_t axis = 0; axis < product_.outputs; ++axis) {
+      if (!product_.varies[axis]) continue;
+      Move(axis, level + ++varying);
+      weights_vary = weights_vary || product_.operands[1 - tile.a].depends[axis];
+    }
+    if (tile.box) Local(level + varying, tile.a);
+    Local(chunks ? level + varying + 1 : weights_vary ? level + varying : level, 1 - tile.a);
     // One loop of all that is shared out.
     for (size_t axis = level; axis > 0; --axis) opts_.push_back({OptOp::kFuse, static_cast<int>(axis - 1)});
     opts_.push_back({OptOp::kThread, 0});
@@ -253,7 +271,7 @@ class Scheduler {
 }  // namespace
 
 std::optional<ApartTile> ChooseLanesApart(const Machine& machine, const Product& product) {
-  if (machine.lanes < 4 || product.AnyVaries()) return std::nullopt;
+  if (machine.lanes < 4) return std::nullopt;
   return Chooser(machine, product).Run();
 }
 

@@ -62,12 +62,8 @@ class Chooser {
     return product_.varies[row] ? std::min(kRowsForOne, product_.Size(row)) : std::min(kRowsApart, product_.Size(row));
   }
 
-  // Whether operand `b` may be copied: where rows vary there may be one, which a copy must not wait for; and what a
-  // loop within the columns' walks is no panel.
+  // Whether operand `b` may be copied: where rows vary there may be one, which a copy must not wait for.
   bool MayCopy(const MatmulTile& tile) const {
-    for (size_t axis = 0; axis < product_.outputs; ++axis) {
-      if (product_.varies[axis] && product_.operands[tile.b].depends[axis]) return false;
-    }
     return !product_.varies[tile.row] || product_.operands[tile.b].constant;
   }
 

@@ -36,19 +36,29 @@ class Scheduler {
     const auto inner = static_cast<int64_t>(product_.outputs) - 1;
     auto place = static_cast<size_t>(inner);
     Move(tile.row, place);
+    // Those that vary stand between, so that what is shared out is a number of iterations, whichever it is.
+    bool panel_varies = false;
     for (size_t axis = product_.outputs; axis-- > 0;) {
-      if (product_.varies[axis] && axis != tile.row) Move(axis, --place);
+      if (!product_.varies[axis] || axis == tile.row) continue;
+      Move(axis, --place);
+      panel_varies = panel_varies || product_.operands[tile.b].depends[axis];
     }
+    const auto varying = inner - static_cast<int64_t>(place);
     Move(tile.column, --place);
-    const auto batches = static_cast<int64_t>(product_.Batches(tile.row, tile.column));
+    int64_t batches = 1;
+    for (size_t axis = 0; axis < product_.outputs; ++axis) {
+      if (axis != tile.row && axis != tile.column && !product_.varies[axis]) batches *= product_.Size(axis);
+    }
     const int64_t parts = Parts(tile, blocks, panels * batches);
     if (parts > 1) {
       OptOp split{OptOp::kSplit, static_cast<int>(inner), blocks / parts, AxisType::kLoop};
       opts_.push_back(split);
+      for (int64_t at = inner; at > inner - varying; --at)
+        opts_.push_back({OptOp::kSwap, static_cast<int>(at - 1), at});
     }
-    const int64_t level = parts > 1 ? inner : static_cast<int64_t>(place);
+    const int64_t level = parts > 1 ? inner - varying : static_cast<int64_t>(place);
     const size_t number = tile.b + (tile.dots ? product_.operands.size() : 0);
-    int64_t copied = level;
+    int64_t copied = panel_varies ? level + varying : level;
     if (tile.depth > 0) {
       const auto reduced_axis = static_cast<int>(tile.reduced_axis) + (parts > 1);
       opts_.push_back({OptOp::kSplit, reduced_axis, tile.depth, AxisType::kReduce});
@@ -87,7 +97,7 @@ class Scheduler {
 
   // Into how many blocks the rows are cut, so that each thread gets its share.
   int64_t Parts(const MatmulTile& tile, int64_t blocks, int64_t iterations) const {
-    if (product_.AnyVaries()) return 1;
+    if (product_.varies[tile.row]) return 1;
     int64_t least = tile.depth > 0 ? LeastParts(machine_, product_, tile, blocks) : 1;
     const double block =
         2.0 * static_cast<double>(tile.rows * tile.columns) * static_cast<double>(product_.ReducedSize());

@@ -27,7 +27,8 @@ def array_of(tensor):
 
 
 def tensor_of(array):
-    return {"dtype": kiln.dtype(array.dtype).name, "shape": list(array.shape), "data": base64.b64encode(array.tobytes()).decode()}
+    data = base64.b64encode(array.tobytes()).decode()
+    return {"dtype": kiln.dtype(array.dtype).name, "shape": list(array.shape), "data": data}
 
 
 def graph_of(data):
@@ -48,8 +49,8 @@ class Adapter:
         self.__init__()
 
     def connect(self, ask):
-        options = {"token": ask.get("token"), "token_file": ask.get("token_file"), "certificate": ask.get("certificate"),
-                   "key": ask.get("key"), "stream": ask.get("stream", False), "shared_memory": False,
+        options = {name: ask.get(name) for name in ("token", "token_file", "certificate", "key")}
+        options = {**options, "stream": ask.get("stream", False), "shared_memory": False,
                    "connect_timeout": ask.get("timeout_ms", 30000) / 1000}  # fmt: skip
         if "ca" in ask:
             options["tls"] = ask["ca"]
@@ -67,7 +68,8 @@ class Adapter:
     def build(self, ask):
         graph, values = kiln.Graph(), []
         for name, *arguments in ask["calls"]:
-            values.append(BUILD[name](graph, *(values[item["value"]] if isinstance(item, dict) else item for item in arguments)))
+            given = (values[item["value"]] if isinstance(item, dict) else item for item in arguments)
+            values.append(BUILD[name](graph, *given))
         return {"graph": base64.b64encode(graph.build().SerializeToString()).decode()}
 
     def compile(self, ask):
@@ -75,7 +77,7 @@ class Adapter:
         return {"hash": program.hash.hex(), "from_cache": program.from_cache}
 
     def gradient(self, ask):
-        made = self.client.gradient(graph_of(ask["graph"]), ask["wrt"], include_results=ask.get("include_results", False))
+        made = self.client.gradient(graph_of(ask["graph"]), ask["wrt"])
         return {"graph": base64.b64encode(made.graph.SerializeToString()).decode()}
 
     def upload(self, ask):
@@ -105,7 +107,8 @@ class Adapter:
         arguments = [self.argument(item) for item in ask["arguments"]]
         timeout = ask["timeout_ms"] / 1000 if "timeout_ms" in ask else None
         out = "arrays" if keep is None else "buffers"
-        results = self.programs[ask["program"]].run(dict(enumerate(arguments)), out=out, timeout=timeout, tag=ask.get("tag", "")).results
+        program, tag = self.programs[ask["program"]], ask.get("tag", "")
+        results = program.run(dict(enumerate(arguments)), out=out, timeout=timeout, tag=tag).results
         if keep is None:
             return {"results": [tensor_of(np.asarray(item)) for item in results]}
         self.buffers.update(zip(keep, results))

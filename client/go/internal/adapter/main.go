@@ -1,5 +1,5 @@
-// The Go client, as the conformance suite drives it: a JSON object a line in, one out. tests/clients/README.md says what each
-// request means.
+// The Go client, as the conformance suite drives it: a JSON object a line in, one out. tests/clients/README.md says
+// what each request means.
 package main
 
 import (
@@ -71,7 +71,13 @@ type adapter struct {
 }
 
 func newAdapter() *adapter {
-	return &adapter{map[string]connected{}, map[string]*kiln.Program{}, map[string]*kiln.Buffer{}, map[string]*kiln.Recording{}, map[string]chan answer{}}
+	return &adapter{
+		map[string]connected{},
+		map[string]*kiln.Program{},
+		map[string]*kiln.Buffer{},
+		map[string]*kiln.Recording{},
+		map[string]chan answer{},
+	}
 }
 
 func (t *tensor) array() (kiln.Array, error) {
@@ -100,8 +106,14 @@ func told(err error) answer {
 	if !errors.As(err, &failed) {
 		return answer{"message": err.Error()}
 	}
-	made := answer{"status": statuses[failed.Status], "message": failed.Message, "limit_value": failed.LimitValue, "used": failed.Used}
-	for name, text := range map[string]string{"op": failed.Op, "tag": failed.Tag, "field": failed.Field, "limit": failed.Limit} {
+	made := answer{
+		"status":      statuses[failed.Status],
+		"message":     failed.Message,
+		"limit_value": failed.LimitValue,
+		"used":        failed.Used,
+	}
+	texts := map[string]string{"op": failed.Op, "tag": failed.Tag, "field": failed.Field, "limit": failed.Limit}
+	for name, text := range texts {
 		if text != "" {
 			made[name] = text
 		}
@@ -122,8 +134,25 @@ func told(err error) answer {
 }
 
 // statuses are gRPC's, as the protocol's documents have them.
-var statuses = []string{"OK", "CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED", "NOT_FOUND", "ALREADY_EXISTS", "PERMISSION_DENIED",
-	"RESOURCE_EXHAUSTED", "FAILED_PRECONDITION", "ABORTED", "OUT_OF_RANGE", "UNIMPLEMENTED", "INTERNAL", "UNAVAILABLE", "DATA_LOSS", "UNAUTHENTICATED"}
+var statuses = []string{
+	"OK",
+	"CANCELLED",
+	"UNKNOWN",
+	"INVALID_ARGUMENT",
+	"DEADLINE_EXCEEDED",
+	"NOT_FOUND",
+	"ALREADY_EXISTS",
+	"PERMISSION_DENIED",
+	"RESOURCE_EXHAUSTED",
+	"FAILED_PRECONDITION",
+	"ABORTED",
+	"OUT_OF_RANGE",
+	"UNIMPLEMENTED",
+	"INTERNAL",
+	"UNAVAILABLE",
+	"DATA_LOSS",
+	"UNAUTHENTICATED",
+}
 
 func (a *adapter) answer(request *ask) answer {
 	do, is := requests[request.Do]

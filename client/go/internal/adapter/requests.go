@@ -230,7 +230,13 @@ func run(a *adapter, ctx context.Context, r *ask) (answer, error) {
 	return nil, err
 }
 
-func keep(ctx context.Context, one connected, program *kiln.Program, tag string, arguments []kiln.Argument) ([]*kiln.Buffer, error) {
+func keep(
+	ctx context.Context,
+	one connected,
+	program *kiln.Program,
+	tag string,
+	arguments []kiln.Argument,
+) ([]*kiln.Buffer, error) {
 	if one.stream != nil {
 		return one.stream.Run(ctx, program, tag, arguments...)
 	}
