@@ -1,5 +1,5 @@
-// The TypeScript client, as the conformance suite drives it: a JSON object a line in, one out. tests/clients/README.md says what
-// each request means.
+// The TypeScript client, as the conformance suite drives it: a JSON object a line in, one out. tests/clients/README.md
+// says what each request means.
 import { createInterface } from "node:readline";
 
 import { KilnError } from "../src/index.js";

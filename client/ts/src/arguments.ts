@@ -6,7 +6,10 @@ import { badArgument } from "./errors.js";
 
 export const isOp = (op: Op) => op !== Op.OP_UNSPECIFIED && Op[op] !== undefined;
 
-/** Writes the canonical bytes of a node's argument: the number of its form in UOp's oneof, and its content (proto/README.md). */
+/**
+ * Writes the canonical bytes of a node's argument: the number of its form in UOp's oneof, and its content
+ * (proto/README.md).
+ */
 export function writeArgument(to: CanonicalWriter, { op, arg }: UOp) {
   switch (arg.case) {
     case undefined:

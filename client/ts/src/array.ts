@@ -1,5 +1,5 @@
 import type { DType, TypedArray } from "./dtype.js";
-import { dtypes, isFloat } from "./dtype.js";
+import { checkDType, dtypes, isFloat } from "./dtype.js";
 import { badArgument, wrongShape } from "./errors.js";
 import { narrow } from "./floats.js";
 
@@ -18,11 +18,13 @@ export class NdArray {
     }
   }
 
-  /** The elements: Float32Array of float32, BigInt64Array of int64, … They share the array's memory where its alignment
-   * allows. Floats that JavaScript has no type for come as bits in a Uint16Array or Uint8Array; bools as 0 and 1. */
+  /**
+   * The elements: Float32Array of float32, BigInt64Array of int64, … They share the array's memory where its alignment
+   * allows. Floats that JavaScript has no type for come as bits in a Uint16Array or Uint8Array; bools as 0 and 1.
+   */
   get values(): TypedArray {
     const { elements, bytes: size } = dtypes[this.dtype];
-    const bytes = this.bytes.byteOffset % size === 0 ? this.bytes : this.bytes.slice();
+    const bytes = this.bytes.byteOffset % size === 0 ? this.bytes : new Uint8Array(this.bytes);
     return new elements(bytes.buffer, bytes.byteOffset, bytes.length / size);
   }
 
@@ -61,11 +63,12 @@ export const isTypedArray = (value: unknown): value is TypedArray =>
   ArrayBuffer.isView(value) && !(value instanceof DataView);
 
 /**
- * An array of a typed array's elements, whose memory it shares, or of numbers, which are converted; without a shape it has one
- * axis. Of a typed array, `dtype` says what its elements are the bits of: `array(halves, [4], "float16")` of a Uint16Array.
- * Of numbers it says what they become: float32 unless it is given.
+ * An array of a typed array's elements, whose memory it shares, or of numbers, which are converted; without a shape it
+ * has one axis. Of a typed array, `dtype` says what its elements are the bits of: `array(halves, [4], "float16")` of a
+ * Uint16Array. Of numbers it says what they become: float32 unless it is given.
  */
 export function array(values: Values, shape: Shape = [values.length], dtype?: DType): NdArray {
+  checkDType(dtype ?? "float32");
   if (!isTypedArray(values)) {
     return converted(values as readonly (number | bigint | boolean)[], shape, dtype ?? "float32");
   }
@@ -108,9 +111,7 @@ function integer(value: number | bigint | boolean, dtype: DType, signed: boolean
 
 /** The bytes of an array; an error for what is no shape. */
 export function byteCount(dtype: DType, shape: Shape): number {
-  if (!(dtype in dtypes)) {
-    throw badArgument(`"${dtype}" names no dtype`);
-  }
+  checkDType(dtype);
   const total = elementCount(shape) * dtypes[dtype].bytes;
   if (!shape.every((size) => Number.isSafeInteger(size) && size >= 0) || !Number.isSafeInteger(total)) {
     throw wrongShape(`no array has the shape [${shape}]`);

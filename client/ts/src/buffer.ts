@@ -139,7 +139,10 @@ export class BufferPart {
   ) {}
 }
 
-/** Chunks of data pass protobuf by, so that each byte is copied once here: a WriteRequest is a tag and a length before them. */
+/**
+ * Chunks of data pass protobuf by, so that each byte is copied once here: a WriteRequest is a tag and a length before
+ * them.
+ */
 function* writeRequests(header: Uint8Array, data: Uint8Array): Generator<Uint8Array> {
   yield header;
   for (let at = 0; at < data.length; at += chunk) {

@@ -29,7 +29,10 @@ const protocol = 1;
 export interface ConnectOptions extends Credentials, CallOptions {
   /** Where graphs are compiled and buffers are; else on the server's first device. */
   device?: string;
-  /** For how many milliseconds the server keeps what this client has made when it hears nothing more of it; 30,000 otherwise. */
+  /**
+   * For how many milliseconds the server keeps what this client has made when it hears nothing more of it; 30,000
+   * otherwise. With 0 what it makes belongs to nobody, and stays until it is freed.
+   */
   lease?: number;
 }
 
@@ -37,8 +40,8 @@ export interface ConnectOptions extends Credentials, CallOptions {
 export type PlaceOptions = CallOptions & { device?: string | undefined };
 
 /**
- * Connects to the kilnd at an address: "host:port", or "unix:PATH"; without one where KILN_ADDR says, or on this machine.
- * Credentials that are not given are those of the environment. Without a timeout it waits 10 s.
+ * Connects to the kilnd at an address: "host:port", or "unix:PATH"; without one where KILN_ADDR says, or on this
+ * machine. Credentials that are not given are those of the environment. Without a timeout it waits 10 s.
  */
 export async function connect(address?: string, options: ConnectOptions = {}): Promise<Client> {
   const target = address || process.env.KILN_ADDR || "localhost:7437";
@@ -58,8 +61,9 @@ export async function connect(address?: string, options: ConnectOptions = {}): P
       const message = `the server at ${target} has no device ${options.device}; it has ${devices.join(", ")}`;
       throw new KilnError("NOT_FOUND", message, { code: "UNKNOWN_DEVICE" });
     }
-    if (said.features.includes("sessions")) {
-      connection.session = new Session(connection, options.lease ?? 30_000);
+    const lease = options.lease ?? 30_000;
+    if (lease > 0 && said.features.includes("sessions")) {
+      connection.session = new Session(connection, lease);
       await connection.session.open(how);
     }
     return new Client(connection, said.features, devices, said.serverVersion, options.device ?? "");
@@ -72,6 +76,7 @@ export async function connect(address?: string, options: ConnectOptions = {}): P
 /** A connection to one kilnd, made by `connect`. */
 export class Client implements AsyncDisposable {
   #stream: Stream | undefined;
+  #closing: Promise<void> | undefined;
 
   /** @internal */
   constructor(
@@ -85,8 +90,10 @@ export class Client implements AsyncDisposable {
     readonly device: string,
   ) {}
 
-  /** Makes any call of the protocol: `client.call(DeviceService.method.list, {})`, with the client's credentials, session, retries
-   * and errors. */
+  /**
+   * Makes any call of the protocol: `client.call(DeviceService.method.list, {})`, with the client's credentials,
+   * session, retries and errors.
+   */
   call<I extends DescMessage, O extends DescMessage>(
     method: DescMethodUnary<I, O>,
     request: MessageInitShape<I>,
@@ -100,8 +107,10 @@ export class Client implements AsyncDisposable {
     return Program.compile(this, graph, options);
   }
 
-  /** Asks the server for the graph of a result's gradient with respect to parameters, by their slots. The answer's graph can be
-   * compiled, or put into another (Graph.append). The result must have one element, or `more` names a cotangent. */
+  /**
+   * Asks the server for the graph of a result's gradient with respect to parameters, by their slots. The answer's graph
+   * can be compiled, or put into another (Graph.append). The result must have one element, or `more` names a cotangent.
+   */
   gradient(
     graph: Compilable,
     wrt: readonly number[],
@@ -169,8 +178,13 @@ export class Client implements AsyncDisposable {
     return collective(this, kind, what);
   }
 
-  /** Ends the session, with all that was made under it, and the connection. */
-  async close(): Promise<void> {
+  /** Ends the session, with all that was made under it, and the connection. Twice is once. */
+  close(): Promise<void> {
+    this.#closing ??= this.#close();
+    return this.#closing;
+  }
+
+  async #close(): Promise<void> {
     await this.#stream?.close();
     await this.connection.session?.close();
     this.connection.close();

@@ -7,13 +7,17 @@ import type { CallOptions } from "./connection.js";
 import { dtypes } from "./dtype.js";
 import { badArgument } from "./errors.js";
 
-/** What several devices do with one tensor together: buffers stand in the order of their ranks, one a device.
- * proto/kiln/v1/collective_service.proto says what goes where. */
+/**
+ * What several devices do with one tensor together: buffers stand in the order of their ranks, one a device.
+ * proto/kiln/v1/collective_service.proto says what goes where.
+ */
 export interface Collective extends CallOptions {
   inputs: readonly DeviceBuffer[];
   outputs: readonly DeviceBuffer[];
-  /** The elements of the whole tensor, which is cut into parts as flat as can be; else those of the first output, or of the
-   * first input if the outputs are its parts. */
+  /**
+   * The elements of the whole tensor, which is cut into parts as flat as can be; else those of the first output, or of
+   * the first input if the outputs are its parts.
+   */
   count?: number;
   /** Of those that reduce; "sum" otherwise. */
   op?: Reduction;

@@ -56,12 +56,16 @@ const same = (bytes: Uint8Array) => Buffer.from(bytes.buffer, bytes.byteOffset, 
 const asIs = (bytes: Buffer): Uint8Array => bytes;
 const path = (method: DescMethod) => `/${method.parent.typeName}/${method.name}`;
 
-/** A connection, and what all calls on it have in common: who asks, under which session, what is tried again, and errors. */
+/**
+ * A connection, and what all calls on it have in common: who asks, under which session, what is tried again, and
+ * errors.
+ */
 export class Connection {
   readonly #client: grpc.Client;
   readonly #who: Identity;
   readonly #retries = new Retries();
   session: Session | undefined;
+  #closed = false;
 
   constructor(
     readonly address: string,
@@ -85,7 +89,18 @@ export class Connection {
   }
 
   close() {
+    this.#closed = true;
     this.#client.close();
+  }
+
+  /** What is given up, and what a closed client is asked, is not begun. */
+  #check(signal?: AbortSignal) {
+    if (signal?.aborted) {
+      throw givenUp(signal);
+    }
+    if (this.#closed) {
+      throw new KilnError("CANCELLED", "the client was closed");
+    }
   }
 
   #metadata(method: DescMethod, traceparent: string | undefined, session = this.session?.token): grpc.Metadata {
@@ -129,16 +144,14 @@ export class Connection {
   #once(method: DescMethod, bytes: Uint8Array, signal?: AbortSignal, deadline?: number, trace?: string) {
     return this.#answered(signal, (callback) => {
       const metadata = this.#metadata(method, trace);
-      return this.#client.makeUnaryRequest(path(method), same, asIs, bytes, metadata, until_(deadline), callback);
+      return this.#client.makeUnaryRequest(path(method), same, asIs, bytes, metadata, deadlineOf(deadline), callback);
     });
   }
 
   /** Waits for the one answer of a call, which is given up when the signal says so. */
   #answered<C extends { cancel(): void }>(signal: AbortSignal | undefined, begin: Begin<C>): Promise<Uint8Array> {
     return new Promise((resolve, reject) => {
-      if (signal?.aborted) {
-        return reject(givenUp(signal));
-      }
+      this.#check(signal);
       const call = begin((error, answer) => {
         signal?.removeEventListener("abort", giveUp);
         if (error === null) {
@@ -158,7 +171,7 @@ export class Connection {
     let writer: grpc.ClientWritableStream<Uint8Array> | undefined;
     const answer = this.#answered(signal, (callback) => {
       const metadata = this.#metadata(method, traceparent);
-      writer = this.#client.makeClientStreamRequest(path(method), same, asIs, metadata, until_(deadline), callback);
+      writer = this.#client.makeClientStreamRequest(path(method), same, asIs, metadata, deadlineOf(deadline), callback);
       return writer;
     });
     let ended = false;
@@ -181,12 +194,10 @@ export class Connection {
     options: CallOptions,
   ): AsyncGenerator<Uint8Array, void, undefined> {
     const { signal, deadline, traceparent } = until(options);
-    if (signal?.aborted) {
-      throw givenUp(signal);
-    }
+    this.#check(signal);
     const bytes = toBinary(method.input, create(method.input, request));
     const metadata = this.#metadata(method, traceparent);
-    const call = this.#client.makeServerStreamRequest(path(method), same, asIs, bytes, metadata, until_(deadline));
+    const call = this.#client.makeServerStreamRequest(path(method), same, asIs, bytes, metadata, deadlineOf(deadline));
     const giveUp = () => call.cancel();
     signal?.addEventListener("abort", giveUp, { once: true });
     try {
@@ -219,7 +230,7 @@ export class Connection {
 
 type Begin<C> = (callback: (error: grpc.ServiceError | null, answer?: Uint8Array) => void) => C;
 
-const until_ = (deadline: number | undefined): grpc.CallOptions => (deadline === undefined ? {} : { deadline });
+const deadlineOf = (deadline: number | undefined): grpc.CallOptions => (deadline === undefined ? {} : { deadline });
 
 /** What `wait` gives, unless the signal comes first. */
 export async function orGivenUp<T>(signal: AbortSignal | undefined, wait: () => Promise<T>): Promise<T> {

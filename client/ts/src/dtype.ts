@@ -69,6 +69,13 @@ export function stored(wire: WireDType): DType {
   return name;
 }
 
+/** An error for what is no name of a dtype. */
+export function checkDType(dtype: DType) {
+  if (!Object.hasOwn(dtypes, dtype)) {
+    throw badArgument(`"${dtype}" names no dtype`);
+  }
+}
+
 export const isFloat = (dtype: DType) => dtypes[dtype].kind === "float";
 
 /** Floats of less than 32 bits, which are computed in 32. */

@@ -15,7 +15,9 @@ export type CodeName = keyof typeof ErrorCode | (string & {});
 export interface Details {
   /** Stable, for programs. Undefined where nobody gave one, as when a connection is lost. */
   code?: CodeName | undefined;
-  /** The index of the node at fault in the graph as sent; its op and tag. Of a stream's command, the first cause's tag. */
+  /**
+   * The index of the node at fault in the graph as sent; its op and tag. Of a stream's command, the first cause's tag.
+   */
   node?: number | undefined;
   op?: string;
   tag?: string;

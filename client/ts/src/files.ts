@@ -6,8 +6,10 @@ import type { Graph as GraphMessage } from "./gen/kiln/v1/graph_pb.js";
 import { GraphSchema } from "./gen/kiln/v1/graph_pb.js";
 import { badArgument } from "./errors.js";
 
-/** Reads a graph's file: .kgraph or .pb has the message as it travels, .json as protobuf's JSON. `kiln import` and
- * `kiln gradient` write such files. */
+/**
+ * Reads a graph's file: .kgraph or .pb has the message as it travels, .json as protobuf's JSON. `kiln import` and `kiln
+ * gradient` write such files.
+ */
 export async function readGraph(path: string): Promise<GraphMessage> {
   const isText = isJson(path);
   const data = await readFile(path);

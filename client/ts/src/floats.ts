@@ -4,8 +4,8 @@ import { dtypes } from "./dtype.js";
 
 // Numbers as the bits of each float, rounded once to nearest, ties to even; and back.
 
-// What is beyond a float's greatest value, and what its NaN is: "saturating" is ieee whose finite values stay so, and fnuz has
-// no infinity and no negative zero.
+// What is beyond a float's greatest value, and what its NaN is: "saturating" is ieee whose finite values stay so, and
+// fnuz has no infinity and no negative zero.
 type Style = "ieee" | "saturating" | "no infinity" | "fnuz";
 
 class Format {

@@ -8,8 +8,9 @@ import { CanonicalWriter } from "./canonical.js";
 import { KilnError, badArgument } from "./errors.js";
 
 /**
- * A graph's hash, the same in every language: proto/README.md fixes each byte. A digest of a node is BLAKE3 over its op's name,
- * its argument in canonical form and its sources' digests, so one pass from the first node to the last gives all.
+ * A graph's hash, the same in every language: proto/README.md fixes each byte. A digest of a node is BLAKE3 over its
+ * op's name, its argument in canonical form and its sources' digests, so one pass from the first node to the last gives
+ * all.
  *
  * What has no hash throws a KilnError with the code and the node that the server would give.
  */

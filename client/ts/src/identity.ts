@@ -4,15 +4,19 @@ import type { ChannelCredentials } from "@grpc/grpc-js";
 
 import { badArgument } from "./errors.js";
 
-/** Who asks, and how the server is known. What is not given is as the environment says: KILN_TOKEN, KILN_TOKEN_FILE, KILN_TLS_CA,
- * KILN_TLS_CERTIFICATE, KILN_TLS_KEY. */
+/**
+ * Who asks, and how the server is known. What is not given is as the environment says: KILN_TOKEN, KILN_TOKEN_FILE,
+ * KILN_TLS_CA, KILN_TLS_CERTIFICATE, KILN_TLS_KEY.
+ */
 export interface Credentials {
   /** A secret that is sent with every call. */
   token?: string;
   /** A file that has the token, and is read again when it changes. */
   tokenFile?: string;
-  /** Encrypts: `true` trusts whom Node trusts; `authority` names a file of PEM with who signs the server's certificate;
-   * `certificate` and `key` are files of PEM of the client's own. */
+  /**
+   * Encrypts: `true` trusts whom Node trusts; `authority` names a file of PEM with who signs the server's certificate;
+   * `certificate` and `key` are files of PEM of the client's own.
+   */
   tls?: boolean | { authority?: string; certificate?: string; key?: string };
   /** Lets a token travel to another machine without encryption, where something else encrypts. */
   insecureToken?: boolean;

@@ -1,10 +1,10 @@
 /**
- * The TypeScript client of kilnd: it sends graphs of tensor operations to a server, keeps arrays on its devices and runs programs
- * there. docs/clients.md has a first program.
+ * The TypeScript client of kilnd: it sends graphs of tensor operations to a server, keeps arrays on its devices and
+ * runs programs there. docs/clients.md has a first program.
  *
- * Every function that talks to the server takes `signal` and `timeout`, which the server honours, too. Failures that the server or
- * this package found are KilnError. The messages and services of the protocol are kiln/v1/…; Client.call makes calls with them
- * that this package has no function for.
+ * Every function that talks to the server takes `signal` and `timeout`, which the server honours, too. Failures that
+ * the server or this package found are KilnError. The messages and services of the protocol are kiln/v1/…; Client.call
+ * makes calls with them that this package has no function for.
  */
 export { connect } from "./client.js";
 export type { Client, ConnectOptions, PlaceOptions } from "./client.js";

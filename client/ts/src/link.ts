@@ -33,9 +33,9 @@ interface Kept {
 const passing = new Set(["UNAVAILABLE", "INTERNAL", "UNKNOWN", "CANCELLED"]);
 
 /**
- * The way of a stream's commands to the server. It numbers commands, keeps each until an answer confirms it, and when the
- * connection is lost sends what is kept once more on the next; the server runs each number once. So it ends only with its
- * session, or when the server has not been there for as long as a lease.
+ * The way of a stream's commands to the server. It numbers commands, keeps each until an answer confirms it, and when
+ * the connection is lost sends what is kept once more on the next; the server runs each number once. So it ends only
+ * with its session, or when the server has not been there for as long as a lease.
  */
 export class Link {
   /** Why it has ended. */

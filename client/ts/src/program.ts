@@ -31,7 +31,10 @@ export type Compilable = Graph | GraphMessage;
 
 export const messageOf = (graph: Compilable) => (graph instanceof Graph ? graph.build() : graph);
 
-/** What a program can be given: an array, a typed array as one of one axis, memory on the device, or a number for a variable. */
+/**
+ * What a program can be given: an array, a typed array as one of one axis, memory on the device, or a number for a
+ * variable.
+ */
 export type Argument = NdArray | TypedArray | DeviceBuffer | BufferPart | number | bigint;
 
 /** In ascending order of slot, or by name. */
@@ -90,8 +93,10 @@ export class Program {
     return this.compiled.signature;
   }
 
-  /** Runs the program once and brings its results here. A parameter that the program stores to is updated in place if it is
-   * memory on the device. */
+  /**
+   * Runs the program once and brings its results here. A parameter that the program stores to is updated in place if it
+   * is memory on the device.
+   */
   async run(given: Arguments = [], options: CallOptions = {}): Promise<NdArray[]> {
     const how = until(options);
     const bound = this.bind(given);
@@ -113,8 +118,10 @@ export class Program {
     }
   }
 
-  /** Runs the program once and leaves its results on the device. One that is a parameter after its update is the buffer that was
-   * given. */
+  /**
+   * Runs the program once and leaves its results on the device. One that is a parameter after its update is the buffer
+   * that was given.
+   */
   async runKeep(given: Arguments = [], options: CallOptions = {}): Promise<DeviceBuffer[]> {
     const how = until(options);
     const bound = this.bind(given);

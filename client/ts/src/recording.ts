@@ -9,8 +9,10 @@ import { until } from "./connection.js";
 import { KilnError, badArgument } from "./errors.js";
 import type { Program } from "./program.js";
 
-/** One call of a recording: a program, and for each of its parameters, in ascending order of slot, where it lies: which of a
- * replay's buffers, and from which byte on. */
+/**
+ * One call of a recording: a program, and for each of its parameters, in ascending order of slot, where it lies: which
+ * of a replay's buffers, and from which byte on.
+ */
 export interface Step {
   program: Program;
   memory: readonly (number | { buffer: number; offset: number })[];

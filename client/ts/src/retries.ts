@@ -5,10 +5,10 @@ import { KernelService } from "./gen/kiln/v1/kernel_service_pb.js";
 import { SessionService } from "./gen/kiln/v1/session_service_pb.js";
 import type { KilnError } from "./errors.js";
 
-// Which failed calls are made again, and when. A server that is asked for too much refuses at once, and says when to come again.
-// If all its clients came at that moment, or as often as they like, the tries would be a load of their own. So a client waits a
-// little longer than it was told, by chance, and has a budget: for ten calls it may make one again, and a few at first. Never
-// made again is what may have had an effect, unless it would have the same once more.
+// Which failed calls are made again, and when. A server that is asked for too much refuses at once, and says when to
+// come again. If all its clients came at that moment, or as often as they like, the tries would be a load of their own.
+// So a client waits a little longer than it was told, by chance, and has a budget: for ten calls it may make one again,
+// and a few at first. Never made again is what may have had an effect, unless it would have the same once more.
 const attempts = 3; // of one call, the first among them
 const firstWait = 50; // ms
 const mostWait = 2000; // who is told to wait longer hears of it instead
@@ -39,8 +39,10 @@ export class Retries {
     this.#budget = Math.min(mostBudget, this.#budget + perCall);
   }
 
-  /** How many milliseconds to wait before a call is made again whose attempt-th attempt, from 1 on, failed so; undefined: it is
-   * not. It takes from the budget. */
+  /**
+   * How many milliseconds to wait before a call is made again whose attempt-th attempt, from 1 on, failed so;
+   * undefined: it is not. It takes from the budget.
+   */
   wait(method: object, failed: KilnError, attempt: number, deadline = Infinity): number | undefined {
     const asked = mayRetry(method, failed);
     if (asked === undefined || attempt >= attempts || asked > mostWait || this.#budget < 1) {

@@ -3,9 +3,9 @@ import type { CallOptions, Connection } from "./connection.js";
 import { KilnError } from "./errors.js";
 
 /**
- * What a client makes on the server is owned by its session, whose lease a timer renews. A client that is killed renews no more,
- * and the server then frees what it had. A session that the server does not know any more, since it was started anew, is
- * replaced by another: what the first owned is gone.
+ * What a client makes on the server is owned by its session, whose lease a timer renews. A client that is killed renews
+ * no more, and the server then frees what it had. A session that the server does not know any more, since it was
+ * started anew, is replaced by another: what the first owned is gone.
  */
 export class Session {
   /** Undefined before it is open. */

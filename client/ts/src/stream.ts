@@ -17,21 +17,22 @@ import type { Session } from "./session.js";
 
 // A written piece: as much as makes no other command wait long.
 const piece = 256 << 10;
-// A server that had a program a moment ago has it still; for one that was not used for longer (ms), the graph goes along.
+// A server that had a program a moment ago has it still; for one that was not used for longer (ms), the graph goes
+// along.
 const known = 10_000;
 
 /**
- * Takes commands without waiting for the server: any number in one round trip. They take effect in the order of their calls,
- * awaited or not. What they make has a name at once, so that the next command can use it; buffers are the client's like any
- * others. What a promise of a command waits for is room, which there is but where very much is under way; `read` and `fence` wait
- * for the server.
+ * Takes commands without waiting for the server: any number in one round trip. They take effect in the order of their
+ * calls, awaited or not. What they make has a name at once, so that the next command can use it; buffers are the
+ * client's like any others. What a promise of a command waits for is room, which there is but where very much is under
+ * way; `read` and `fence` wait for the server.
  *
- * A command that fails poisons what it would have made or written: what uses that is told the first failure. `fence` tells the
- * first failure of a command whose answer nobody waits for, and forgets it. Calls that are no commands know nothing of what is
- * under way: fence first.
+ * A command that fails poisons what it would have made or written: what uses that is told the first failure. `fence`
+ * tells the first failure of a command whose answer nobody waits for, and forgets it. Calls that are no commands know
+ * nothing of what is under way: fence first.
  *
- * A connection that is lost is made again for as long as the lease lasts, and what may not have arrived is sent again; each
- * command runs once.
+ * A connection that is lost is made again for as long as the lease lasts, and what may not have arrived is sent again;
+ * each command runs once.
  */
 export class Stream {
   readonly #link: Link;

@@ -1,12 +1,14 @@
 import { Op } from "../gen/kiln/v1/graph_pb.js";
 import type { DType } from "../dtype.js";
-import { dtypes, isFloat, isNarrow } from "../dtype.js";
+import { checkDType, dtypes, isFloat, isNarrow } from "../dtype.js";
 import { badArgument, wrongDType, wrongShape } from "../errors.js";
 import { Movement, broadcastShapes } from "./movement.js";
 import type { Tensor } from "./tensor.js";
 
-/** A tensor of the same graph, or a number, which takes the dtype of the tensor that it meets. Tensors that meet have one
- * dtype (`cast` makes it so), and shapes that broadcast as numpy's do. */
+/**
+ * A tensor of the same graph, or a number, which takes the dtype of the tensor that it meets. Tensors that meet have
+ * one dtype (`cast` makes it so), and shapes that broadcast as numpy's do.
+ */
 export type Operand = Tensor | number | bigint | boolean;
 
 const isNumber = (operand: Operand) => typeof operand !== "object";
@@ -93,16 +95,21 @@ export class Elementwise extends Movement {
   }
 
   cast(dtype: DType): Tensor {
+    checkDType(dtype);
     return dtype === this.dtype
       ? this.self
       : this.made(Op.CAST, { case: "castTo", value: dtypes[dtype].wire }, this.shape, dtype);
   }
 
-  #float(op: Op): Tensor {
+  #floats(): this {
     if (!isFloat(this.dtype)) {
-      throw wrongDType(`${Op[op]} of ${this.dtype}: cast it to a float`);
+      throw wrongDType(`a function of floats, of ${this.dtype}: cast it`);
     }
-    return this.made(op);
+    return this;
+  }
+
+  #float(op: Op): Tensor {
+    return this.#floats().made(op);
   }
 
   /** Computes floats of less than 32 bits in 32, and rounds once. */
@@ -127,7 +134,7 @@ export class Elementwise extends Movement {
   }
 
   exp(): Tensor {
-    return this.wide((x) => (x.mul(Math.LOG2E) as Elementwise).#float(Op.EXP2));
+    return this.#floats().wide((x) => (x.mul(Math.LOG2E) as Elementwise).#float(Op.EXP2));
   }
 
   /** The natural logarithm. */

@@ -9,7 +9,7 @@ import { byteCount, sameShape } from "../array.js";
 import { CanonicalWriter } from "../canonical.js";
 import { writeConstant } from "../constant.js";
 import type { DType } from "../dtype.js";
-import { dtypes, stored } from "../dtype.js";
+import { checkDType, dtypes, stored } from "../dtype.js";
 import { KilnError, badArgument, wrongDType, wrongShape } from "../errors.js";
 import { Tensor } from "./tensor.js";
 import type { Arg } from "./value.js";
@@ -67,7 +67,10 @@ export class Graph {
     let total = this.full(dtype, 0, [1]);
     for (let count = 1; count < stop; count *= 2) {
       const digit = this.tensor(dtype, [2], Op.STACK, [this.scalar(dtype, 0).node, this.scalar(dtype, count).node]);
-      total = digit.reshape([2, 1]).add(total.reshape([1, count])).reshape([2 * count]); // prettier-ignore
+      total = digit
+        .reshape([2, 1])
+        .add(total.reshape([1, count]))
+        .reshape([2 * count]);
     }
     return total.shrink([[0, stop]]);
   }
@@ -96,8 +99,10 @@ export class Graph {
     this.#outputs.push(this.#node(Op.STORE, [target.node, value.broadcast(target.shape).node]));
   }
 
-  /** Calls another graph as a function: argument k stands in the place of its parameter in slot k. What it gives are the other
-   * graph's outputs. A large body that is called twice is compiled once. */
+  /**
+   * Calls another graph as a function: argument k stands in the place of its parameter in slot k. What it gives are the
+   * other graph's outputs. A large body that is called twice is compiled once.
+   */
   call(body: Graph, ...given: Tensor[]): Tensor[] {
     const built = body.build();
     for (const [slot, row] of body.#slots) {
@@ -121,7 +126,10 @@ export class Graph {
     );
   }
 
-  /** Puts a gradient's graph into this one, and gives its results in order. Its parameters are those of equal slots here. */
+  /**
+   * Puts a gradient's graph into this one, and gives its results in order. Its parameters are those of equal slots
+   * here.
+   */
   append(gradient: GradientResponse): Tensor[] {
     const nodes = gradient.graph?.nodes ?? [];
     const root = nodes.at(-1);
@@ -196,6 +204,7 @@ export class Graph {
       typeof value !== "boolean" && (typeof value === "bigint" || Number.isSafeInteger(value)) && !Object.is(value, -0);
     const form = whole ? (value > 0x7fffffffffffffffn ? "u" : "i") : typeof value === "boolean" ? "b" : "f";
     const written = { case: form, value: whole ? BigInt(value) : value } as ConstArg["value"];
+    checkDType(dtype);
     const made = create(ConstArgSchema, { dtype: dtypes[dtype].wire, value: written });
     try {
       writeConstant(new CanonicalWriter(), made);

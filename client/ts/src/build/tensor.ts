@@ -19,7 +19,8 @@ export class Tensor extends Reducing {
       throw wrongShape(`conv2d: ${why}, not [${this.shape}] and [${weight.shape}]`);
     }
     const [rows, columns] = padding;
-    const around = this.pad([[0, 0], [0, 0], [rows, rows], [columns, columns]]); // prettier-ignore
+    const whole: Pair[] = [[0, 0]];
+    const around = this.pad([...whole, ...whole, [rows, rows], [columns, columns]]);
     const x = around.#windows(2, high, stride[0]).#windows(3, wide, stride[1]);
     // patches (n, 1, oh, ow, c, kh, kw) · weight (1, o, 1, 1, c, kh, kw), summed over the last three.
     const [n, , oh, ow] = x.shape as [number, number, number, number];
@@ -38,9 +39,9 @@ export class Tensor extends Reducing {
   /**
    * Makes of one axis the windows that fit, and puts the elements of each into a new last axis.
    *
-   * The axis is laid end to end many times and the tape cut into rows one longer than the axis: then each row begins one element
-   * further along. Row k, column c holds element k + c, which for every window that fits is inside the axis. The windows are
-   * then every stride-th column.
+   * The axis is laid end to end many times and the tape cut into rows one longer than the axis: then each row begins
+   * one element further along. Row k, column c holds element k + c, which for every window that fits is inside the
+   * axis. The windows are then every stride-th column.
    */
   #windows(axis: number, size: number, stride: number): Tensor {
     const whole = this.shape[axis]!;
@@ -59,8 +60,9 @@ export class Tensor extends Reducing {
       .reshape(replaced(1, length))
       .broadcast(replaced(times, length))
       .reshape(replaced(times * length));
-    const rows = tape.keep(axis, size * row).reshape(replaced(size, row)).keep(axis + 1, windows * stride); // prettier-ignore
-    const made = rows.reshape(replaced(size, windows, stride)).keep(axis + 2, 1).reshape(replaced(size, windows)); // prettier-ignore
+    const rows = tape.keep(axis, size * row).reshape(replaced(size, row));
+    const strides = rows.keep(axis + 1, windows * stride).reshape(replaced(size, windows, stride));
+    const made = strides.keep(axis + 2, 1).reshape(replaced(size, windows));
     const others = [...made.shape.keys()].filter((at) => at !== axis);
     return made.permute([...others, axis]);
   }

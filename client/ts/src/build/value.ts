@@ -10,8 +10,10 @@ import type { Tensor } from "./tensor.js";
 
 export type Arg = NonNullable<MessageInitShape<typeof UOpSchema>["arg"]>;
 
-/** A node of a graph, with its dtype and shape. What can be made of it stands in the classes that follow: Movement, then
- * Elementwise, then Reducing, and Tensor is all of them. */
+/**
+ * A node of a graph, with its dtype and shape. What can be made of it stands in the classes that follow: Movement, then
+ * Elementwise, then Reducing, and Tensor is all of them.
+ */
 export class Value {
   constructor(
     readonly graph: Graph,
