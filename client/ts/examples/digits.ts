@@ -2,7 +2,7 @@
 //
 //   ./dev run & (cd client/ts && npm run build && node dist/examples/digits.js)    KILN_ADDR: another server
 //
-// A step, from the batch to the new weights, is one program there. The gradient is made once, by the server, as a graph.
+// A step, from the batch to the new weights, is one program there. The server makes the gradient once, as a graph.
 import { readFile } from "node:fs/promises";
 
 import { Graph, array, connect } from "kiln";
@@ -12,7 +12,7 @@ const [images, pixels, classes] = [1797, 64, 10];
 const [trained, batch, hidden] = [1437, 64, 64];
 const [epochs, rate] = [15, 0.5];
 
-// Of the weights, which have slots 0 to 3 in every graph. Images have slot 4; for each the digit, as ten numbers, slot 5.
+// Of the weights, which have slots 0 to 3 in every graph. Images have slot 4, their digits, as ten numbers each, slot 5.
 const shapes = [[pixels, hidden], [hidden], [hidden, classes], [classes]];
 
 function logits(g: Graph, count: number): [Tensor, Tensor[]] {
