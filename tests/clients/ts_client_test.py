@@ -28,9 +28,9 @@ class TypeScript(suite.Suite):
         self.assertRegex(said, r"(?m)^# skipped 0$")
 
     def test_it_is_formatted(self):
-        self.npm("npx", "prettier", "--check", ".")
-        folder = languages.TYPESCRIPT
-        files = [path for room in ("src", "adapter", "test", "examples") for path in (folder / room).rglob("*.ts")]
+        folder, rooms = languages.TYPESCRIPT, ("src", "adapter", "test", "examples")
+        self.npm("npx", "prettier", "--check", *rooms)
+        files = [path for room in rooms for path in (folder / room).rglob("*.ts")]
         for path in files:
             if "gen" not in path.relative_to(folder).parts:
                 with self.subTest(path):

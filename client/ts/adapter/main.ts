@@ -12,9 +12,8 @@ function told(error: unknown): Answer {
     return { message: error instanceof Error ? error.stack : String(error) };
   }
   const { code, status, message, node, op, tag, slot, field, limit, limitValue, used, retryAfter } = error;
-  const more = { retry_after_ms: retryAfter || undefined, limit_value: limitValue, used };
-  const texts = Object.entries({ op, tag, field, limit }).filter(([, text]) => text !== "");
-  return { code, status, message, node, slot, ...Object.fromEntries(texts), ...more };
+  const said = { code, status, message, node, op, tag, slot, field, limit, used };
+  return { ...said, limit_value: limitValue, retry_after_ms: retryAfter };
 }
 
 async function answer(adapter: Adapter, ask: Ask): Promise<Answer> {

@@ -161,7 +161,7 @@ export class Adapter {
       return this.#of(ask).client.collective(kind, { inputs, outputs, ...more, ...options });
     },
     transfer: async (ask, options) => {
-      const sent = Uint8Array.from({ length: ask.bytes }, (_, at) => at % 251);
+      const sent = new Uint8Array(ask.bytes).map((_, at) => at % 251);
       const { client, stream } = this.#of(ask);
       const buffer = await (stream?.upload(array(sent)) ?? client.upload(sent, options));
       const came = (await (stream?.read(buffer, options) ?? buffer.read(options))).bytes;

@@ -12,7 +12,7 @@ const [images, pixels, classes] = [1797, 64, 10];
 const [trained, batch, hidden] = [1437, 64, 64];
 const [epochs, rate] = [15, 0.5];
 
-// Of the weights, which have slots 0 to 3 in every graph. Images have slot 4, their digits, as ten numbers each, slot 5.
+// Of the weights, which have slots 0 to 3 in every graph. Images have slot 4; their digits, ten numbers each, slot 5.
 const shapes = [[pixels, hidden], [hidden], [hidden, classes], [classes]];
 
 function logits(g: Graph, count: number): [Tensor, Tensor[]] {

@@ -73,7 +73,10 @@ export function array(values: Values, shape: Shape = [values.length], dtype?: DT
     return converted(values as readonly (number | bigint | boolean)[], shape, dtype ?? "float32");
   }
   // A Buffer of Node's is a Uint8Array, too.
-  const own = byElements.get(values.constructor) ?? "uint8";
+  const own = byElements.get(values.constructor) ?? (values instanceof Uint8Array ? "uint8" : undefined);
+  if (own === undefined) {
+    throw badArgument(`a ${values.constructor.name}: give its bits, as a Uint16Array or Uint8Array, and a dtype`);
+  }
   if (dtype !== undefined && dtype !== own) {
     const wanted = dtypes[dtype].elements.name;
     if (dtypes[dtype].elements !== dtypes[own].elements) {

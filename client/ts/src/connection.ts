@@ -157,7 +157,7 @@ export class Connection {
         if (error === null) {
           resolve(answer!);
         } else {
-          reject(signal?.aborted ? givenUp(signal) : this.#heeded(error));
+          reject(signal?.aborted ? givenUp(signal) : this.heed(fromStatus(error)));
         }
       });
       const giveUp = () => call.cancel();
@@ -205,7 +205,7 @@ export class Connection {
         yield message as Uint8Array;
       }
     } catch (error) {
-      throw signal?.aborted ? givenUp(signal) : this.#heeded(error as grpc.ServiceError);
+      throw signal?.aborted ? givenUp(signal) : this.heed(fromStatus(error as grpc.ServiceError));
     } finally {
       signal?.removeEventListener("abort", giveUp);
       call.on("error", () => {}); // of a call that its reader gave up
@@ -218,9 +218,8 @@ export class Connection {
     return this.#client.makeBidiStreamRequest(path(method), same, asIs, this.#metadata(method, undefined, session));
   }
 
-  /** The failure that a call ended with; the session hears of it if it is gone. */
-  #heeded(error: grpc.ServiceError): KilnError {
-    const failed = error instanceof KilnError ? error : fromStatus(error);
+  /** Lets the session know if it is gone. */
+  heed(failed: KilnError): KilnError {
     if ((failed.field === sessionHeader && failed.status === "NOT_FOUND") || failed.code === "SESSION_EXPIRED") {
       this.session?.hasten();
     }

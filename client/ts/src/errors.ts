@@ -11,26 +11,26 @@ export type StatusName = keyof typeof Status;
 /** The protocol's code, by name; of one that is newer than this package, its number as text. */
 export type CodeName = keyof typeof ErrorCode | (string & {});
 
-/** What a failure tells besides its text. */
+/** What a failure tells besides its text, as far as it applies. */
 export interface Details {
   /** Stable, for programs. Undefined where nobody gave one, as when a connection is lost. */
   code?: CodeName | undefined;
   /**
    * The index of the node at fault in the graph as sent; its op and tag. Of a stream's command, the first cause's tag.
    */
-  node?: number | undefined;
+  node?: number;
   op?: string;
   tag?: string;
   pass?: string;
   /** The slot of the argument at fault, or the field of the request. */
-  slot?: number | undefined;
+  slot?: number;
   field?: string;
   handle?: bigint;
   /** The name of a limit that was met, its value, and how much of it is used. */
   limit?: string;
   limitValue?: number;
   used?: number;
-  /** How many milliseconds the server asks to wait before another try; 0 where waiting does not help. */
+  /** How many milliseconds the server asks to wait before another try; undefined where waiting does not help. */
   retryAfter?: number;
   /** In a stream, which command went wrong first. */
   command?: bigint;
@@ -40,18 +40,18 @@ export interface Details {
 export class KilnError extends Error implements Details {
   override readonly name = "KilnError";
   declare readonly code?: CodeName | undefined;
-  declare readonly node?: number | undefined;
-  declare readonly slot?: number | undefined;
-  readonly op: string = "";
-  readonly tag: string = "";
-  readonly pass: string = "";
-  readonly field: string = "";
-  readonly handle: bigint = 0n;
-  readonly limit: string = "";
-  readonly limitValue: number = 0;
-  readonly used: number = 0;
-  readonly retryAfter: number = 0;
-  readonly command: bigint = 0n;
+  declare readonly node?: number;
+  declare readonly op?: string;
+  declare readonly tag?: string;
+  declare readonly pass?: string;
+  declare readonly slot?: number;
+  declare readonly field?: string;
+  declare readonly handle?: bigint;
+  declare readonly limit?: string;
+  declare readonly limitValue?: number;
+  declare readonly used?: number;
+  declare readonly retryAfter?: number;
+  declare readonly command?: bigint;
 
   constructor(
     readonly status: StatusName,
@@ -65,7 +65,7 @@ export class KilnError extends Error implements Details {
 
   override toString(): string {
     const where = this.node === undefined ? "" : ` (node ${this.node}, ${this.op})`;
-    return `${this.code ?? this.status}: ${this.message}${where}${this.tag && ` [${this.tag}]`}`;
+    return `${this.code ?? this.status}: ${this.message}${where}${this.tag ? ` [${this.tag}]` : ""}`;
   }
 }
 
@@ -144,13 +144,20 @@ function readAny(data: Uint8Array): Details | undefined {
   if (!type.endsWith("/kiln.v1.ErrorDetail")) {
     return undefined;
   }
-  const { $typeName: _, $unknown: __, ...detail } = fromBinary(ErrorDetailSchema, value);
-  const { code, limitValue, used, retryAfterMs, ...same } = detail;
-  return {
-    ...same,
-    code: code === 0 ? undefined : (ErrorCode[code] ?? String(code)),
-    limitValue: Number(limitValue),
-    used: Number(used),
-    retryAfter: retryAfterMs,
-  };
+  const {
+    $typeName: _,
+    $unknown: __,
+    code,
+    node,
+    slot,
+    limitValue,
+    retryAfterMs,
+    used,
+    ...same
+  } = fromBinary(ErrorDetailSchema, value);
+  const numbers = { limitValue: Number(limitValue), used: Number(used), retryAfter: retryAfterMs };
+  // What is not set in the message is not there; but a node or a slot may be the first.
+  const said = Object.entries({ ...same, ...numbers }).filter(([, one]) => one !== "" && one !== 0 && one !== 0n);
+  const places = { ...(node !== undefined && { node }), ...(slot !== undefined && { slot }) };
+  return { ...Object.fromEntries(said), ...places, ...(code !== 0 && { code: ErrorCode[code] ?? String(code) }) };
 }

@@ -160,7 +160,10 @@ export class Link {
   }
 
   #lose(status: StatusObject) {
-    const failed = status.code === 0 ? new KilnError("UNAVAILABLE", "the stream has ended") : fromStatus(status);
+    const failed =
+      status.code === 0
+        ? new KilnError("UNAVAILABLE", "the stream has ended")
+        : this.connection.heed(fromStatus(status));
     this.#call = undefined;
     this.#lost ??= performance.now();
     const mayPass = !this.#closing && failed.code === undefined && passing.has(failed.status);

@@ -61,7 +61,7 @@ export class Retries {
 /** What the server asks for, 0 where it says no time; undefined: the call may have begun, or will not end otherwise. */
 function mayRetry(method: object, { status, code, retryAfter }: KilnError): number | undefined {
   if (status === "RESOURCE_EXHAUSTED") {
-    return retryAfter > 0 ? retryAfter : undefined;
+    return retryAfter;
   }
   // What a server that shuts down has refused has not begun; another server may follow at the address.
   const safe = code === "SHUTTING_DOWN" || (code === undefined && idempotent.has(method));

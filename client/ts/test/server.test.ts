@@ -4,7 +4,7 @@ import { after, before, test } from "node:test";
 
 import { Graph, KilnError, array, connect } from "../src/index.js";
 import type { Argument, Arguments, Client, DeviceBuffer } from "../src/index.js";
-import { DebugService } from "../src/gen/kiln/v1/debug_service_pb.js";
+import { DebugService } from "kiln/v1/debug_service";
 
 const skip = process.env.KILN_ADDR === undefined && "KILN_ADDR names no server";
 const minute = { timeout: 60_000 };
@@ -134,6 +134,13 @@ test("commands take effect in the order of their calls, awaited or not", { skip 
 
 test("what is given up ends", { skip }, async () => {
   const buffer = await client.allocate(16, minute);
+  const large = await client.allocate(64 << 20);
+  const underWay = (call: (signal: AbortSignal) => Promise<unknown>) => {
+    const controller = new AbortController();
+    const called = call(controller.signal);
+    setImmediate(() => controller.abort());
+    return called;
+  };
   const signal = AbortSignal.abort();
   const givenUp: (() => Promise<unknown>)[] = [
     () => client.upload(Int32Array.of(1), { signal }),
@@ -141,10 +148,16 @@ test("what is given up ends", { skip }, async () => {
     () => buffer.read({ signal }),
     () => connect("", { signal }),
     () => client.stream().fence({ signal }),
+    () => underWay((signal) => large.writeBytes(0, new Uint8Array(large.bytes), { signal })),
+    () => underWay((signal) => large.read({ signal })),
   ];
   for (const call of givenUp) {
     await assert.rejects(call, (error: KilnError) => error.status === "CANCELLED");
   }
+  const late = AbortSignal.timeout(0);
+  await new Promise((resolve) => late.addEventListener("abort", resolve));
+  await assert.rejects(buffer.read({ signal: late }), (error: KilnError) => error.status === "DEADLINE_EXCEEDED");
+  await assert.rejects(large.read({ timeout: 0 }), (error: KilnError) => error.status === "DEADLINE_EXCEEDED");
   await buffer.fill(Uint8Array.of(7));
   assert.deepEqual((await buffer.read()).numbers(), Array(16).fill(7));
   await buffer.free();
