@@ -5,10 +5,11 @@ from typing import Any, Callable, Sequence, Tuple
 import kiln
 import numpy as np
 
+Function = Callable[..., Any]
 Figures = Tuple[float, float, float]  # seconds with numpy, with Kiln, how far they are apart
 
 
-def best(function: Callable[..., Any], args: Sequence[Any], rounds: int) -> Tuple[Any, float]:
+def best(function: Function, args: Sequence[Any], rounds: int) -> Tuple[Any, float]:
     """Its result, and the least seconds of a call."""
     times, result = [], None
     for _ in range(rounds):
@@ -18,7 +19,7 @@ def best(function: Callable[..., Any], args: Sequence[Any], rounds: int) -> Tupl
     return result, min(times)
 
 
-def beside(name: str, theirs: Callable[..., Any], ours: Callable[..., Any], args: Sequence[Any], rounds: int = 3) -> Figures:
+def beside(name: str, theirs: Function, ours: Function, args: Sequence[Any], rounds: int = 3) -> Figures:
     """How long each takes, and how far they are apart, on the server at KILN_ADDR or localhost:7437."""
     with kiln.connect():
         wanted, before = best(theirs, args, rounds)

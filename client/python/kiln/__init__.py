@@ -159,14 +159,18 @@ _offer(_functions)
 from kiln import numpy  # noqa: E402: it stands on all that is above
 from kiln.numpy.creation import from_dlpack  # noqa: E402
 
+from kiln.help import describe as _describe  # noqa: E402
+
 __version__ = "0.1.0"
 
 __all__ = sorted(name for name, one in globals().items() if name == "numpy" or name[0] != "_" and not isinstance(one, type(numpy)))
-__all__ += ["__version__"]
 # Of the modules, those that are meant; each is there when it has been imported.
-_MODULES = ("aio", "jax", "tinygrad", "typing")
+_MODULES = ("aio", "jax", "onnx", "tinygrad", "typing")
+
+
+_describe({name: globals()[name] for name in __all__})
 
 
 def __dir__() -> "list[str]":
     """Without the modules that all this is made of."""
-    return sorted([*__all__, *(name for name in _MODULES if name in globals())])
+    return sorted([*__all__, "__version__", *(name for name in _MODULES if name in globals())])

@@ -19,7 +19,8 @@ class OfItsProcess:
         found = self._pickled()
         if found is None:
             name = type(self).__name__
-            raise TypeError("%s %s belongs to the process that made it: %s" % ("an" if name[0] in "AEIO" else "a", name, self._instead()))
+            article = "an" if name[0] in "AEIO" else "a"
+            raise TypeError("%s %s belongs to the process that made it: %s" % (article, name, self._instead()))
         return found
 
     def _pickled(self) -> Any:

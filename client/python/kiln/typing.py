@@ -2,8 +2,8 @@
 
     def normed(x: kiln.typing.ArrayLike, axis: kiln.typing.Axis = None) -> kiln.Array: ...
 
-To a type checker a function of the package gives a Tensor for a Tensor, of a graph, and an Array for all else. What stands for
-an array in a jitted function is annotated as what it stands for: kiln.Array.
+To a type checker a function of the package gives a Tensor for a Tensor, of a graph, and an Array for all else. What
+stands for an array in a jitted function is annotated as what it stands for: kiln.Array.
 """
 
 from __future__ import annotations

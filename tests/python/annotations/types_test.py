@@ -1,5 +1,5 @@
-"""Users' programs, and the examples, have no fault that a type checker finds: mypy --strict, and pyright, which is stricter
-elsewhere. The programs run, too: what the checkers are told is true."""
+"""Users' programs, and the examples, have no fault that a type checker finds: mypy --strict, and pyright, which is
+stricter elsewhere. The programs run, too: what the checkers are told is true."""
 
 import importlib.util
 import os
@@ -56,7 +56,16 @@ class Types(support.ServerTest):
     @unittest.skipIf(importlib.util.find_spec("mypy") is None, "mypy is not installed")
     def test_mypy(self):
         cache = support.ROOT / "out" / "mypy"
-        self.check(sys.executable, "-m", "mypy", "--cache-dir", str(cache), "--strict", *files(PROGRAMS), *files(EXAMPLES, ANNOTATED))
+        self.check(
+            sys.executable,
+            "-m",
+            "mypy",
+            "--cache-dir",
+            str(cache),
+            "--strict",
+            *files(PROGRAMS),
+            *files(EXAMPLES, ANNOTATED),
+        )
 
     def test_pyright(self):
         self.check(*pyright(), *files(PROGRAMS), *files(EXAMPLES, ANNOTATED + PLAIN))

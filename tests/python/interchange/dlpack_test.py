@@ -14,7 +14,7 @@ import kiln
 import kiln.numpy as knp
 
 try:
-    import jax
+    import jax.numpy  # not the folder of tests of that name
 except ImportError:
     jax = None
 try:
@@ -22,7 +22,20 @@ try:
 except ImportError:
     torch = None
 
-NUMPYS = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64")
+NUMPYS = (
+    "bool",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+    "float16",
+    "float32",
+    "float64",
+)
 NARROW = ("bfloat16", "float8_e4m3", "float8_e5m2", "float8_e4m3_fnuz", "float8_e5m2_fnuz")
 
 

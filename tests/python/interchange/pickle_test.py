@@ -21,6 +21,15 @@ class Model(NamedTuple):
     name: str
 
 
+@kiln.jit
+def doubled(x):
+    return x * 2
+
+
+def tripled(x, times):
+    return x * 3 * times
+
+
 def loaded(one, protocol=pickle.HIGHEST_PROTOCOL):
     with kiln.by_value():
         return pickle.loads(pickle.dumps(one, protocol))
@@ -38,7 +47,19 @@ class Programs(support.ServerTest):
             self.assertIsNot(other, program)
             self.assertEqual((other.hash, other.graph, other.options), (program.hash, program.graph, program.options))
             self.assertTrue(other.from_cache)
-            np.testing.assert_array_equal(other(x=np.ones((3, 2), "f"), w=np.eye(2, dtype="f") * 2, n=3), np.full((3, 2), 2))
+            np.testing.assert_array_equal(
+                other(x=np.ones((3, 2), "f"), w=np.eye(2, dtype="f") * 2, n=3), np.full((3, 2), 2)
+            )
+
+    def test_jitted_functions(self):
+        self.assertIs(pickle.loads(pickle.dumps(doubled)), doubled)
+        other = pickle.loads(pickle.dumps(kiln.jit(tripled, static_argnames="times")))
+        self.assertEqual(other(np.array([1.0, 2.0]), times=2).tolist(), [6, 12])
+        self.assertIn("jit of tripled, traced 1 times", repr(other))
+        with self.assertRaises((pickle.PicklingError, AttributeError)):
+            pickle.dumps(kiln.jit(lambda x: x))
+        with self.assertRaisesRegex(TypeError, "Client belongs to the process"):
+            pickle.dumps(kiln.jit(tripled, client=self.client))
 
     def test_in_another_process_and_on_its_client(self):
         graph = kiln.Graph()
@@ -114,7 +135,7 @@ class ByValue(support.ServerTest):
                     pickle.dumps(one)
         elsewhere()
         self.assertEqual(len(failures), 2)
-        self.assertIn("an Array belongs to the process that made it: pickle its numpy(), or by value, in `with kiln.by_value():`",
+        self.assertIn("an Array belongs to the process that made it: pickle its numpy(), or by value, in `with kiln.by_",
                       failures[0])  # fmt: skip
 
     def test_what_is_gone_says_so(self):

@@ -34,7 +34,10 @@ class Stop(Exception):
 
 class Progress(support.ServerTest):
     def test_up_and_down(self):
-        for make in (lambda bar: kiln.array(VALUE, progress=bar.update), lambda bar: self.client.buffer(VALUE, progress=bar.update)):
+        for make in (
+            lambda bar: kiln.array(VALUE, progress=bar.update),
+            lambda bar: self.client.buffer(VALUE, progress=bar.update),
+        ):
             up, down = Bar(), Bar()
             x = make(up)
             np.testing.assert_array_equal(x.numpy(progress=down.update), VALUE)

@@ -41,7 +41,10 @@ class Page(html.parser.HTMLParser):
 
 class Shown(support.ServerTest):
     def test_what_it_is_and_its_values(self):
-        for one in (kiln.array(np.float32([[1, 2.5], [-3, 1e-7]])), self.client.buffer(np.float32([[1, 2.5], [-3, 1e-7]]))):
+        for one in (
+            kiln.array(np.float32([[1, 2.5], [-3, 1e-7]])),
+            self.client.buffer(np.float32([[1, 2.5], [-3, 1e-7]])),
+        ):
             page = Page(one._repr_html_())
             self.assertIn("%s float32 (2, 2) on CPU:0" % type(one).__name__, page.words)
             self.assertEqual(page.rows, [["0", "1", "2.5"], ["1", "-3", "1e-07"]])

@@ -30,8 +30,10 @@ _NUMERIC |= {"__%s__" % name for name in ("lt", "gt", "le", "ge", "eq", "ne")}
 _FLOATS = {"uniform", "bernoulli", "searchsorted", "select"}
 # Functions of operands alone: a list is an array to them, and numpy's numbers have their dtype.
 _OPERANDS = _NUMERIC | {"power", "pow", "divmod", "bitwise_and", "bitwise_or", "bitwise_xor", "left_shift", "right_shift", "logical_and",
-                        "logical_or", "logical_xor", "matmul", "dot", "__matmul__", "__rmatmul__"}  # fmt: skip
+                        "logical_or", "logical_xor", "matmul", "dot", "einsum", "__matmul__", "__rmatmul__"}  # fmt: skip
 _OPERANDS |= {"__%s%s__" % (r, name) for name in ("pow", "and", "or", "xor", "lshift", "rshift") for r in ("", "r")}
+# Functions of several arrays, in a list or a tuple.
+_SEVERAL = {"stack", "concatenate", "concat"}
 _NUMBERS = (int, float, np.generic)
 
 # Kinds of operations that one client keeps.
@@ -49,8 +51,9 @@ def dispatched(raw: Callable[..., Any]) -> Callable[..., Any]:
         if named:
             graph, held = _look(named.values(), graph, held)
         if graph is None:
-            if not held and args and type(args[0]) is list and args[0] and raw.__name__ not in ("stack", "concatenate"):
-                args, held = (np.asarray(args[0]), *args[1:]), True
+            if not held and args and type(args[0]) in (list, tuple) and args[0] and (raw.__name__ in _SEVERAL or type(args[0]) is list):
+                first = [np.asarray(one) for one in args[0]] if raw.__name__ in _SEVERAL else np.asarray(args[0])
+                args, held = (first, *args[1:]), True
             elif args and isinstance(args[0], _NUMBERS) and all(isinstance(one, _NUMBERS) for one in (*args, *named.values())):
                 at = next((at for at, one in enumerate(args) if raw.__name__ in _OPERANDS and isinstance(one, np.generic)), 0)
                 args, held = (*args[:at], np.asarray(args[at]), *args[at + 1 :]), True

@@ -24,6 +24,7 @@ from kiln.functional.kept import Kept
 from kiln.functional.traced import Traced, trace
 from kiln.functional.tracing import active
 from kiln.functional.trees import Tree, flatten, paths, unflatten
+from kiln.interchange import pickled
 
 log = logging.getLogger("kiln.jit")
 
@@ -57,6 +58,7 @@ class Jitted(Generic[R]):
             raise InvalidArgument("argument %d of %s cannot be static and donated" % (min(both), self._name),
                                   code="BAD_ARGUMENT")  # fmt: skip
         self._cache, self._remedy = Kept(MOST), remedy
+        self._given = (client, static_argnums, static_argnames, donate_argnums)
 
     def _known(self) -> List[str]:
         """The names of its arguments by place, where its signature tells."""
@@ -151,11 +153,20 @@ class Jitted(Generic[R]):
         which = paths(tree)[at][4:].split("]", 1)  # after [0][, or [1][: by place, or by name
         return "argument %s of %s" % ("".join(which), self._name)
 
+    def __reduce__(self) -> Any:
+        """Pickled as functions are, by its name, where that leads to it; else as its function. Traces stay here."""
+        return pickled.by_name(self) or (load_jitted, (self._function, self._given))
+
     def __get__(self, instance: Any, owner: Any = None) -> Callable[..., R]:
         return self if instance is None else types.MethodType(self, instance)
 
     def __repr__(self) -> str:
         return "<kiln.jit of %s, traced %d times>" % (self._name, len(self._cache))
+
+
+def load_jitted(function: Callable[..., R], given: Tuple[Any, ...]) -> Jitted[R]:
+    """What a pickle calls."""
+    return Jitted(function, *given)
 
 
 def alike(leaves: Sequence[Any], specs: Sequence[Any]) -> Tuple[int, ...]:

@@ -85,8 +85,9 @@ def on_host(x: Any) -> np.ndarray:
         raise TypeError("from_dlpack takes an array of a package that knows DLPack, not a %s" % type(x).__name__)
     kind, number = x.__dlpack_device__()
     if int(kind) not in _READABLE:
-        raise InvalidArgument("from_dlpack: x is in the memory of a device (of DLPack's kind %d, number %d)" % (kind, number),
-                              code="BAD_ARGUMENT", remedy="copy it to the host first, as torch's x.cpu() does")  # fmt: skip
+        where = "of DLPack's kind %d, number %d" % (kind, number)
+        raise InvalidArgument("from_dlpack: x is in the memory of a device (%s)" % where, code="BAD_ARGUMENT",
+                              remedy="copy it to the host first, as torch's x.cpu() does")  # fmt: skip
     capsule = x.__dlpack__()
     tensor = _tensor_of(capsule)
     narrow = _CODES.get(tensor.code)
@@ -113,7 +114,7 @@ class Exported:
 
     def __dlpack__(self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None,
                    copy: Optional[bool] = None) -> Any:  # fmt: skip
-        """A capsule of a copy of its content in the host's memory. BufferError where it is to be no copy, or elsewhere."""
+        """A capsule of a copy of its content in the host's memory. BufferError where it should be elsewhere, or none."""
         if copy is False:
             raise BufferError("it is on a device: what another package sees of it is a copy")
         if dl_device is not None and tuple(map(int, dl_device)) != (HOST, 0):

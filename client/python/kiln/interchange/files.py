@@ -3,9 +3,9 @@
     kiln.save("model.safetensors", {"w": w, "b": b})
     weights = kiln.load("model.safetensors")
 
-The suffix says which kind a file is. A .npz is numpy's, as np.load reads it; a .safetensors (of the package safetensors,
-kiln's extra of that name) holds bfloat16 and floats of 8 bits, too. Neither is a pickle, and nothing in one is run. Files of
-the server's own machine are Client.load's.
+The suffix says which kind a file is. A .npz is numpy's, as np.load reads it; a .safetensors (the package's of that name)
+holds bfloat16 and floats of 8 bits, too. Neither is a pickle, and nothing in one is run. Files of the server's own machine
+are Client.load's.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ KINDS = {
 def _kind(function: str, path: Path) -> Kind:
     suffix = os.path.splitext(os.fspath(path))[1]
     if suffix not in KINDS:
-        raise InvalidArgument("%s: path is %r, whose suffix is none of %s" % (function, os.fspath(path), ", ".join(KINDS)),
-                              code="BAD_ARGUMENT", remedy="np.save and np.load are for one array without a name")  # fmt: skip
+        said = "%s: path is %r, whose suffix is none of %s" % (function, os.fspath(path), ", ".join(KINDS))
+        raise InvalidArgument(said, code="BAD_ARGUMENT", remedy="np.save and np.load are for one array without a name")
     return KINDS[suffix]
 
 
@@ -58,12 +58,14 @@ def save(path: Path, values: Mapping[str, Any], *, progress: Optional[Progress] 
     values    a dict of arrays, here or on a device
     progress  follows the bytes that are read from devices: progress(done, total), or tqdm's update
 
-    Raises InvalidArgument for another suffix or a name that is no text, DTypeError for what the kind of file does not hold
-    (an .npz no bfloat16), ImportError without the package safetensors, OSError where the file cannot be written.
+    Raises InvalidArgument for another suffix or a name that is no text, DTypeError for what the kind of file does not
+    hold (an .npz no bfloat16), ImportError without the package safetensors, OSError where the file cannot be written.
     """
     kind = _kind("save", path)
     if not isinstance(values, Mapping) or not all(isinstance(name, str) for name in values):
-        raise InvalidArgument("save: values is a dict of arrays by name, not %s" % type(values).__name__, code="BAD_ARGUMENT")
+        raise InvalidArgument(
+            "save: values is a dict of arrays by name, not %s" % type(values).__name__, code="BAD_ARGUMENT"
+        )
     watched = Several(progress, sum(value.nbytes for value in values.values() if isinstance(value, (Held, Buffer))))
 
     def reader(value: Any) -> Callable[[], np.ndarray]:
@@ -98,16 +100,16 @@ def _umask() -> int:
     return mask
 
 
-def load(path: Path, names: Optional[Sequence[str]] = None, *, client: Optional[Any] = None, device: Optional[str] = None,
-         progress: Optional[Progress] = None) -> Dict[str, Array]:  # fmt: skip
+def load(path: Path, names: Optional[Sequence[str]] = None, *, client: Optional[Any] = None,
+         device: Optional[str] = None, progress: Optional[Progress] = None) -> Dict[str, Array]:  # fmt: skip
     """Arrays on a device, by name: those of `names`, or all of a file.
 
     path            ends with .npz or .safetensors
     client, device  where they go; default: the current client, and its device
     progress        follows the bytes that are sent: progress(done, total), or tqdm's update
 
-    One array after the other is read, and none that is not asked for. Raises InvalidArgument for another suffix, and for a
-    file that is not of its kind or holds what is no array of numbers (pickles among them); NotFound for a name that is
+    One array after the other is read, and none that is not asked for. Raises InvalidArgument for another suffix, and for
+    a file that is not of its kind or holds what is no array of numbers (pickles among them); NotFound for a name that is
     not there; OSError for a file that cannot be read; ImportError without the package safetensors.
     """
     kind = _kind("load", path)
@@ -120,4 +122,6 @@ def load(path: Path, names: Optional[Sequence[str]] = None, *, client: Optional[
                 raise NotFound("load: %s holds no %r" % (os.fspath(path), name), code="BAD_ARGUMENT",
                                remedy="it holds " + (", ".join(tensors) or "nothing"))  # fmt: skip
         watched = Several(progress, sum(tensors[name].nbytes for name in wanted))
-        return {name: array(tensors[name].read(), client=client, device=device, progress=watched.each()) for name in wanted}
+        return {
+            name: array(tensors[name].read(), client=client, device=device, progress=watched.each()) for name in wanted
+        }

@@ -1,6 +1,6 @@
 """numpy's .npz: a zip of .npy files, read and written with numpy's own reader and writer of these.
 
-Without pickles, in both directions. The order and times of a file are those of its names alone: equal arrays make equal files.
+Without pickles, in both directions. No time is written, so equal arrays make equal files.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def write(path: str, sources: Sources) -> None:
             array = read()
             if array.dtype.isbuiltin == 2:
                 raise DTypeError("save: an .npz holds no %s, which %r is" % (array.dtype.name, name),
-                                 remedy="a .safetensors holds it; or view it as uint%d" % (8 * array.itemsize))  # fmt: skip
+                                 remedy="a .safetensors holds it; or view it as integers")  # fmt: skip
             with file.open(zipfile.ZipInfo(name + _END), "w", force_zip64=True) as member:
                 np.lib.format.write_array(member, array, allow_pickle=False)
 

@@ -4,15 +4,16 @@
     with kiln.by_value():
         blob = pickle.dumps(weights)    # arrays, buffers and states, with their content
 
-What is loaded is the current client's (kiln.current): connect before. An array is not pickled unasked because that reads
-it, and a pickle of a model may be gigabytes.
+What is loaded is the current client's (kiln.current): connect before. An array is not pickled unasked because that
+reads it, and a pickle of a model may be gigabytes.
 """
 
 from __future__ import annotations
 
 import contextlib
 import contextvars
-from typing import Any, Iterator
+import sys
+from typing import Any, Iterator, Optional
 
 from kiln.functional.current import current
 from kiln.v1 import kernel_service_pb2
@@ -38,6 +39,15 @@ def asked() -> bool:
     return _asked.get()
 
 
+def by_name(one: Any) -> Optional[str]:
+    """The name of what its module has under its own name, as __reduce__ gives it; None for what is not found so."""
+    found: Any = sys.modules.get(one.__module__)
+    name: str = getattr(one, "__qualname__", "")  # which a partial function has not
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    return name if found is one else None
+
+
 # -- what a pickle calls when it is loaded: these names stay
 
 
@@ -58,7 +68,7 @@ def load_state(value: Any) -> Any:
 
 
 def load_program(graph: bytes, options: bytes, device: str) -> Any:
-    """Compiled with the options that it had. Raises what Client.compile does, and FailedPrecondition without a client."""
+    """Compiled with the options that it had. Raises what compile() does, FailedPrecondition without a client."""
     client = current()
     request = kernel_service_pb2.CompileRequest(device=device or client.device)
     request.graph.ParseFromString(graph)

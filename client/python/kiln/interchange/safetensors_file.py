@@ -31,17 +31,21 @@ def _package() -> Any:
     try:
         import safetensors.numpy
     except ImportError:
-        raise ImportError("a .safetensors is read and written by the package safetensors: pip install 'kiln[safetensors]'") from None
+        raise ImportError(
+            "a .safetensors is read and written by the package safetensors: pip install safetensors"
+        ) from None
     return safetensors
 
 
 def write(path: str, sources: Sources) -> None:
-    """All arrays are in memory at once, as the package wants them. DTypeError for what this version of it does not hold."""
+    """All arrays are in memory at once, as the package wants them. DTypeError for what it does not hold."""
     package = _package()
     try:
         package.numpy.save_file({name: read() for name, read in sources.items()}, path)
     except package.SafetensorError as error:
-        raise DTypeError("save: safetensors %s: %s" % (package.__version__, error), remedy="a newer one may hold it") from None
+        raise DTypeError(
+            "save: safetensors %s: %s" % (package.__version__, error), remedy="a newer one may hold it"
+        ) from None
 
 
 @contextlib.contextmanager

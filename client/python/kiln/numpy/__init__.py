@@ -30,6 +30,7 @@ from kiln.dtypes import (
 )
 from kiln.functional.making import array
 from kiln.functional.names import offer as _offer, offer_linalg as _offer_linalg
+from kiln.help import describe as _describe
 from kiln.numpy import linalg, random
 from kiln.numpy.creation import (
     arange,
@@ -66,6 +67,10 @@ _offer_linalg({name: getattr(linalg, name) for name in linalg.__all__})
 _parts = {"creation", "host", "info", "names", "types"}  # whose functions are above
 __all__ = [name for name in dir() if not name.startswith("_") and name not in _parts]
 __all__ += ["__array_api_version__", "__array_namespace_info__"]
+
+_describe({name: globals()[name] for name in __all__})
+for _part in (linalg, random):
+    _describe({name: getattr(_part, name) for name in _part.__all__}, "random." if _part is random else "")
 
 
 def __dir__() -> "list[str]":

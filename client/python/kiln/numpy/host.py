@@ -59,6 +59,7 @@ def read(name: str, values: Sequence[Any], why: str) -> "Sequence[Any]":
                             remedy="call it outside of the function, and give that the result")  # fmt: skip
     if any(isinstance(value, Value) for value in values):
         raise GraphError("%s is of arrays, and a tensor is none" % name, code="BAD_ARGUMENT")
+    values = [np.asarray(value) if isinstance(value, (list, tuple)) else value for value in values]
     return [value.numpy() if isinstance(value, Held) else value for value in values]
 
 

@@ -40,3 +40,7 @@ __all__ = [
     "matrix_rank", "matrix_transpose", "norm", "outer", "pinv", "qr", "slogdet", "solve", "svd", "svdvals", "tensordot",
     "trace", "vecdot", "vector_norm",
 ]  # fmt: skip
+
+
+def __dir__() -> "list[str]":
+    return sorted(__all__)

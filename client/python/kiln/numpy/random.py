@@ -142,3 +142,7 @@ randint = _named(_randint, "randint")
 bernoulli = _named(_bernoulli, "bernoulli")
 permutation = _named(_permutation, "permutation")
 __all__ = ["key", "split", "fold_in", "uniform", "normal", "randint", "bernoulli", "permutation"]
+
+
+def __dir__() -> "list[str]":
+    return sorted(__all__)

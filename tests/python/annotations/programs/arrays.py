@@ -1,7 +1,7 @@
 """Arrays and functions of them, as a careful numpy user annotates them; and mistakes that a type checker finds.
 
-types_test.py checks it with mypy --strict and pyright, and runs it. What is ignored is a mistake: one that went unseen would be
-an ignore too many, which both report.
+types_test.py checks it with mypy --strict and pyright, and runs it. What is ignored is a mistake: one that went unseen
+would be an ignore too many, which both report.
 """
 # pyright: reportUnnecessaryTypeIgnoreComment=true
 
@@ -81,7 +81,7 @@ def mistakes() -> None:
     kiln.exp("text", 1)  # type: ignore
     knp.sort(x, reverse=True)  # type: ignore
     kiln.softmax()  # type: ignore
-    x["a" : "b"].shape.mean()  # type: ignore
+    x["a":"b"].shape.mean()  # type: ignore
     kiln.zeros((2, 3), dtype=[1])  # type: ignore
     kiln.jit(3)  # type: ignore
     knp.fft  # type: ignore
