@@ -71,6 +71,9 @@ def node():
 
 def typescript(program):
     """Fetches the packages that package-lock.json names where they are not there yet, generates the messages, and builds."""
+    version = words_of_npm(program, program, "--version").strip()
+    if int(version.lstrip("v").split(".")[0]) < 20:
+        raise unittest.SkipTest("client/ts wants Node 20, and this is %s" % version)
     installed, lock = TYPESCRIPT / "node_modules" / ".package-lock.json", TYPESCRIPT / "package-lock.json"
     if not installed.exists() or installed.stat().st_mtime < lock.stat().st_mtime:
         words_of_npm(program, "npm", "ci", "--no-audit", "--no-fund", why="the packages of client/ts cannot be had")
