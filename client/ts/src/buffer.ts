@@ -1,4 +1,4 @@
-import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
+import { create, toBinary } from "@bufbuild/protobuf";
 import type { MessageInitShape } from "@bufbuild/protobuf";
 
 import type { BufferDescription } from "./gen/kiln/v1/buffer_service_pb.js";
@@ -8,6 +8,7 @@ import type { Shape } from "./array.js";
 import { NdArray } from "./array.js";
 import type { Client } from "./client.js";
 import type { CallOptions } from "./connection.js";
+import { decoded } from "./connection.js";
 import type { DType } from "./dtype.js";
 import { fromWire } from "./dtype.js";
 import { KilnError, badArgument } from "./errors.js";
@@ -66,7 +67,7 @@ export class DeviceBuffer {
     const request = { buffer: this.ref(offset), bytes: BigInt(bytes) };
     let taken = 0;
     for await (const message of this.client.connection.serverStream(BufferService.method.read, request, options)) {
-      const part = fromBinary(ReadResponseSchema, message).chunk;
+      const part = decoded(ReadResponseSchema, message).chunk;
       taken += part.length;
       if (taken > bytes) {
         break;
@@ -80,6 +81,7 @@ export class DeviceBuffer {
 
   /** The bytes from an offset on. */
   async readBytes(offset: number, bytes: number, options: CallOptions = {}): Promise<Uint8Array> {
+    this.#inside(offset, bytes);
     const made = new Uint8Array(bytes);
     let at = 0;
     for await (const part of this.chunks(offset, bytes, options)) {

@@ -13,7 +13,7 @@ import type { CallOptions } from "./connection.js";
 import { Connection, regardless, until } from "./connection.js";
 import type { DType, TypedArray } from "./dtype.js";
 import { dtypes } from "./dtype.js";
-import { KilnError } from "./errors.js";
+import { KilnError, badArgument } from "./errors.js";
 import type { Credentials } from "./identity.js";
 import { Identity } from "./identity.js";
 import type { Compilable, CompileOptions } from "./program.js";
@@ -123,6 +123,9 @@ export class Client implements AsyncDisposable {
 
   /** Makes a buffer of zeros, without a type. */
   async allocate(bytes: number, { device = this.device, ...options }: PlaceOptions = {}): Promise<DeviceBuffer> {
+    if (!Number.isSafeInteger(bytes) || bytes < 0) {
+      throw badArgument(`allocate: ${bytes} is no number of bytes`);
+    }
     const size = { case: "bytes" as const, value: BigInt(bytes) };
     return DeviceBuffer.of(this, (await this.call(BufferService.method.allocate, { device, size }, options)).buffer);
   }

@@ -130,7 +130,7 @@ export class Connection {
     for (let attempt = 1; ; attempt++) {
       try {
         const answer = await this.#once(method, bytes, signal, deadline, traceparent);
-        return fromBinary(method.output, answer);
+        return decoded(method.output, answer);
       } catch (error) {
         const pause = error instanceof KilnError ? this.#retries.wait(method, error, attempt, deadline) : undefined;
         if (pause === undefined) {
@@ -224,6 +224,15 @@ export class Connection {
       this.session?.hasten();
     }
     return failed;
+  }
+}
+
+/** A message of the server's; an error for what is none. */
+export function decoded<S extends DescMessage>(schema: S, bytes: Uint8Array): MessageShape<S> {
+  try {
+    return fromBinary(schema, bytes);
+  } catch (cause) {
+    throw new KilnError("INTERNAL", `what came is no ${schema.name}`, {}, { cause });
   }
 }
 

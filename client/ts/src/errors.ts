@@ -108,10 +108,24 @@ export function fromCommand(status: Uint8Array, command: bigint, tag: string): K
   );
 }
 
-/** What a google.rpc.Status says, whose message this package does not generate: code = 1, message = 2, details = 3. */
-function readStatus(data: Uint8Array): { code: number; message: string; details: Details } {
-  const reader = new BinaryReader(data);
-  const said = { code: 0, message: "", details: {} as Details };
+interface Said {
+  code: number;
+  message: string;
+  details: Details;
+}
+
+/** What a google.rpc.Status says; of one that cannot be read, nothing. */
+function readStatus(data: Uint8Array): Said {
+  try {
+    return statusOf(new BinaryReader(data));
+  } catch {
+    return { code: Status.INTERNAL, message: "a failure that cannot be read", details: {} };
+  }
+}
+
+/** This package generates no message of it: code = 1, message = 2, details = 3. */
+function statusOf(reader: BinaryReader): Said {
+  const said: Said = { code: 0, message: "", details: {} };
   while (reader.pos < reader.len) {
     const [field, wire] = reader.tag();
     if (field === 1) {

@@ -1,10 +1,11 @@
-import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
+import { create, toBinary } from "@bufbuild/protobuf";
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { ClientDuplexStream, StatusObject } from "@grpc/grpc-js";
 
 import type { SubmitResponse } from "./gen/kiln/v1/kernel_service_pb.js";
 import { KernelService, SubmitRequestSchema, SubmitResponseSchema } from "./gen/kiln/v1/kernel_service_pb.js";
 import type { Connection } from "./connection.js";
+import { decoded } from "./connection.js";
 import { KilnError, fromCommand, fromStatus } from "./errors.js";
 import type { Session } from "./session.js";
 
@@ -138,7 +139,7 @@ export class Link {
     for (const asked of this.#asked.values()) {
       asked.data = []; // it comes again, from its beginning
     }
-    call.on("data", (bytes: Uint8Array) => isOurs() && this.#take(fromBinary(SubmitResponseSchema, bytes)));
+    call.on("data", (bytes: Uint8Array) => isOurs() && this.#read(bytes));
     call.on("drain", () => {
       if (isOurs()) {
         this.#full = false;
@@ -192,6 +193,14 @@ export class Link {
   }
 
   // -- what comes in
+
+  #read(bytes: Uint8Array) {
+    try {
+      this.#take(decoded(SubmitResponseSchema, bytes));
+    } catch (error) {
+      this.#end(error as KilnError); // of a server that speaks another language
+    }
+  }
 
   #take(answer: SubmitResponse) {
     const { commandId: id, event, more } = answer;

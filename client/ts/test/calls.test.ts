@@ -1,9 +1,12 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
+import { Metadata } from "@grpc/grpc-js";
+
 import { KilnError, connect } from "../src/index.js";
 import type { Details, StatusName } from "../src/index.js";
 import { KernelService } from "../src/gen/kiln/v1/kernel_service_pb.js";
+import { fromStatus } from "../src/errors.js";
 import { Identity } from "../src/identity.js";
 import { Retries } from "../src/retries.js";
 
@@ -57,6 +60,13 @@ test("credentials that cannot be are refused", async () => {
   await assert.rejects(connect("localhost:1", { tls: { certificate: "a" } }), /go together/);
   await assert.rejects(connect("localhost:1", { tls: { authority: "/none" } }), /cannot read \/none/);
   await assert.rejects(connect("localhost:1", { tokenFile: "/none" }), /no token in \/none/);
+});
+
+test("details that cannot be read do no harm", () => {
+  const metadata = new Metadata();
+  metadata.set("grpc-status-details-bin", Buffer.from([0x1a, 0x7f, 0x00]));
+  const failed = fromStatus({ code: 5, details: "gone", metadata });
+  assert.deepEqual([failed.status, failed.message, failed.code], ["NOT_FOUND", "gone", undefined]);
 });
 
 test("an error says where", () => {

@@ -52,6 +52,7 @@ test("mistakes are told where they are made", () => {
     [() => x.conv2d(x), "SHAPE_MISMATCH", /images are/],
     [() => g.param("x", "float32", [1]), "BAD_ARGUMENT", /named "x" already/],
     [() => g.param("z", "float32", [1], 0), "SHAPE_MISMATCH", /slot 0 is float32 \[2,3\] already/],
+    [() => g.param("z", "float32", [1], -1), "BAD_ARGUMENT", /-1 is no slot/],
     [() => g.update(x.add(1), x), "BAD_ARGUMENT", /only a parameter/],
     [() => g.update(x, y), "DTYPE_MISMATCH", /the value int32/],
     [() => g.output(body.param("b", "float32")), "BAD_ARGUMENT", /another graph/],

@@ -160,6 +160,8 @@ test("what is given up ends", { skip }, async () => {
   await assert.rejects(large.read({ timeout: 0 }), (error: KilnError) => error.status === "DEADLINE_EXCEEDED");
   await buffer.fill(Uint8Array.of(7));
   assert.deepEqual((await buffer.read()).numbers(), Array(16).fill(7));
+  await assert.rejects(buffer.readBytes(8, 9), (error: KilnError) => error.code === "OUT_OF_BOUNDS");
+  await assert.rejects(client.allocate(-1), (error: KilnError) => error.code === "BAD_ARGUMENT");
   await buffer.free();
   await buffer.free();
 });

@@ -34,6 +34,9 @@ export class Graph {
   /** An argument of the program, in the next free slot or one of the caller's choice. */
   param(name: string, dtype: DType, shape: Shape = [], slot = Math.max(-1, ...this.#slots.keys()) + 1): Tensor {
     byteCount(dtype, shape);
+    if (!Number.isInteger(slot) || slot < 0 || slot > 0xffffffff) {
+      throw badArgument(`param: ${slot} is no slot: it is a whole number of 0 or more`);
+    }
     const held = this.#slots.get(slot);
     if (held !== undefined && (held.dtype !== dtype || !sameShape(held.shape, shape))) {
       throw wrongShape(`slot ${slot} is ${held.dtype} [${held.shape}] already, not ${dtype} [${shape}]`);
