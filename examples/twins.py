@@ -1,4 +1,7 @@
-"""Runs a function beside its numpy twin, and prints how long each takes and how far they are apart."""
+"""Runs a function beside its numpy twin, and prints how long each takes and how far they are apart.
+
+    ./dev run & python examples/twins.py      # all four examples that have a twin
+"""
 import time
 from typing import Any, Callable, Sequence, Tuple
 
@@ -27,3 +30,16 @@ def beside(name: str, theirs: Function, ours: Function, args: Sequence[Any], rou
     apart = float(np.abs(found - wanted).max())
     print("%s: numpy %.1f ms, kiln %.1f ms, apart by %.1e" % (name, 1e3 * before, 1e3 * after, apart))
     return before, after, apart
+
+
+def main(rounds=3):
+    import edges
+    import heat
+    import k_means
+    import logistic_regression
+
+    return [example.main(rounds=rounds) for example in (logistic_regression, k_means, heat, edges)]
+
+
+if __name__ == "__main__":
+    main()

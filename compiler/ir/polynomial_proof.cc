@@ -30,13 +30,7 @@ class Prover {
     Polynomial factor, rest;
     if (!p.Split(atom, factor, rest)) return false;
     if (IsQuotient(atom) && ByQuotient(atom, factor, rest, depth - 1)) return true;
-    if (atom->op() == Op::MAX && ByEither(atom, factor, rest, depth - 1)) return true;
-    if (NonNegative(factor, depth - 1)) return NonNegative(rest + factor * Least(atom), depth - 1);
-    if (NonNegative(Polynomial(0) - factor, depth - 1)) {
-      const std::optional<Polynomial> greatest = Greatest(atom, depth - 1);
-      return greatest.has_value() && NonNegative(rest + factor * *greatest, depth - 1);
-    }
-    return false;
+    return ByEnds(atom, factor, rest, depth - 1) || (atom->op() == Op::MAX && ByEither(atom, factor, rest, depth - 1));
   }
 
  private:
@@ -50,6 +44,13 @@ class Prover {
     const Polynomial minus = Polynomial(0) - *times;
     if (NonNegative(minus, depth)) return NonNegative(rest - minus * x, depth);
     return NonNegative(*times, depth) && NonNegative(rest + *times * (x - m + Polynomial(1)), depth);
+  }
+
+  bool ByEnds(UOp* atom, const Polynomial& factor, const Polynomial& rest, int depth) {
+    if (NonNegative(factor, depth)) return NonNegative(rest + factor * Least(atom), depth);
+    if (!NonNegative(Polynomial(0) - factor, depth)) return false;
+    const std::optional<Polynomial> greatest = Greatest(atom, depth);
+    return greatest.has_value() && NonNegative(rest + factor * *greatest, depth);
   }
 
   // The greater of two is one of them, and not less than either.

@@ -1,7 +1,6 @@
 #include "compiler/kernel/bounds.h"
 
 #include <algorithm>
-#include <optional>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -20,17 +19,31 @@ constexpr size_t kMaxComparisons = 16;
 // How many facts one proof may use together.
 constexpr int kMaxFacts = 2;
 
+bool HaveCommonAtom(const Polynomial& a, const Polynomial& b) {
+  const auto has = [&](const UOp* atom) {
+    return std::any_of(a.terms().begin(), a.terms().end(), [&](const Polynomial::Term& term) {
+      return std::find(term.atoms.begin(), term.atoms.end(), atom) != term.atoms.end();
+    });
+  };
+  return std::any_of(b.terms().begin(), b.terms().end(), [&](const Polynomial::Term& term) {
+    return std::any_of(term.atoms.begin(), term.atoms.end(), has);
+  });
+}
+
 // Whether `polynomial` is 0 or more, as all of `known` are: itself, or what is left of it without some of them, each as
 // often as its leading term goes into it.
 bool Follows(Graph& graph, const Polynomial& polynomial, absl::Span<const Polynomial> known, int facts) {
   if (IsNonNegative(graph, polynomial)) return true;
   if (facts == 0) return false;
-  return std::any_of(known.begin(), known.end(), [&](const Polynomial& fact) {
+  for (size_t i = 0; i < known.size(); ++i) {
+    const Polynomial& fact = known[i];
+    if (!HaveCommonAtom(polynomial, fact)) continue;
     Polynomial times, rest;
     polynomial.Divide(fact, times, rest);
-    const std::optional<int64_t> number = times.constant();
-    return Follows(graph, polynomial - fact * Polynomial(std::max<int64_t>(number.value_or(1), 1)), known, facts - 1);
-  });
+    const Polynomial number(std::max<int64_t>(times.constant().value_or(1), 1));
+    if (Follows(graph, polynomial - fact * number, known.subspan(i + 1), facts - 1)) return true;
+  }
+  return false;
 }
 
 // Where the size depends on variables, so may the index.

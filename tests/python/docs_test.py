@@ -1,4 +1,4 @@
-"""The snippets of docs/python.md run, one after the other, and print what the page says."""
+"""The snippets of the pages on Python run, one after the other, and print what the page says."""
 
 import pathlib
 import sys
@@ -12,7 +12,9 @@ import support
 
 class Docs(unittest.TestCase):
     def test_every_snippet(self):
-        snippets.check(self, support.ROOT / "docs" / "python.md", at_least=12)
+        for page, count in (("python", 12), ("python_tutorial", 7), ("python_howto", 8)):
+            with self.subTest(page):
+                snippets.check(self, support.ROOT / "docs" / (page + ".md"), at_least=count)
 
 
 if __name__ == "__main__":

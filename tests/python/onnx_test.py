@@ -91,6 +91,7 @@ class Onnx(unittest.TestCase):
             (kiln.ShapeError, "x has shape (2, 5), and takes (batch, 4)", lambda: model(np.zeros((2, 5), np.float32), unread)),
             (kiln.ShapeError, "x has shape (4,), and takes (batch, 4)", lambda: model(x[0], unread)),
             (kiln.ShapeError, "batch is 3", lambda: model(x, unread, sizes={"batch": 3})),
+            (kiln.InvalidArgument, "rows is no size that calls decide; they are batch", lambda: model(x, unread, sizes={"rows": 2})),
             (kiln.InvalidArgument, "it cannot be 9", lambda: model(np.zeros((9, 4), np.float32), unread)),
         ):
             with self.subTest(words), self.assertRaises(error) as caught:

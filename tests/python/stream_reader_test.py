@@ -63,7 +63,8 @@ class Reader(unittest.TestCase):
                                              replace=self.replace, under=lambda token: ((session.HEADER, token),))  # fmt: skip
         for patch in (mock.patch.object(streams.wire, "stub", lambda *args, **raw: self.begin),
                       mock.patch.object(streams, "from_rpc", lambda error, target: error.error),
-                      mock.patch.object(streams.Stream, "_wait_for_server", lambda stream, _: not stream._closing.is_set()),
+                      mock.patch.object(streams.Stream, "_wait_for_server",
+                                        lambda stream, _: "" if stream._closing.is_set() else None),
                       mock.patch.object(threading, "excepthook", lambda args: None)):  # fmt: skip
             patch.start()
             self.addCleanup(patch.stop)
@@ -173,12 +174,15 @@ class Reader(unittest.TestCase):
             self.answer(done(self.pipeline._stream.last))
             waiting.result(60)
 
+    def waiter(self, timeout):
+        return types.SimpleNamespace(timeout=timeout, _place=lambda error: error)
+
     def test_a_deadline_that_an_answer_tells_of_is_the_servers(self):
         async def awaited(timeout, answer):
-            return await aio_connection.Connection.answered(types.SimpleNamespace(timeout=timeout), answer)
+            return await aio_connection.Connection.answered(self.waiter(timeout), answer)
 
         def waited(timeout, answer):
-            return connection.Connection.answered(types.SimpleNamespace(timeout=timeout), answer)
+            return connection.Connection.answered(self.waiter(timeout), answer)
 
         for wait in (waited, lambda *arguments: asyncio.run(awaited(*arguments))):
             for timeout in (None, 60):

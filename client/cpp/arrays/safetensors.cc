@@ -12,7 +12,7 @@
 namespace kiln::client {
 namespace {
 
-// Tensors begin at multiples of this, so that a mapped file's can be used in place.
+// Where the first tensor begins is a multiple of this.
 constexpr size_t kAlignment = 64;
 
 }  // namespace

@@ -20,11 +20,14 @@ from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
 import numpy as np
 
 from kiln import arrays, buffers, client as blocking, program as programs, recording as recordings, sharding
+from kiln.functional import current
+from kiln.transport.addresses import addresses_of
 from kiln.transport.aio_connection import Connection
 from kiln.transport.credentials import TLS, Credentials
 from kiln.handles import Awaited
-from kiln.requests import compile_request, explain_request, gradient_request, options_with
+from kiln.requests import check_files, compile_request, explain_request, gradient_request, options_with
 from kiln.session import LEASE
+from kiln.transport.opening import Opening, first
 from kiln.interchange.progress import Progress, told
 from kiln.v1 import buffer_service_pb2, debug_service_pb2, device_service_pb2, kernel_service_pb2
 from kiln.v1 import session_service_pb2
@@ -136,17 +139,23 @@ class Recording(recordings.RecordingLike):
         return await awaited(self._run(memory, integers, timing, timeout))
 
 
-async def connect(target: str, *, token: Optional[str] = None, token_file: Optional[str] = None,
+async def connect(target: Union[str, Sequence[str], None] = None, *, token: Optional[str] = None,
+                  token_file: Optional[str] = None,
                   tls: Optional[TLS] = None, certificate: Optional[str] = None, key: Optional[str] = None,
-                  insecure: bool = False, device: str = "", connect_timeout: float = 10.0,
+                  insecure: bool = False, device: str = "", connect_timeout: Optional[float] = None,
                   timeout: Optional[float] = None, metadata: Sequence[Tuple[str, str]] = (), lease: int = LEASE,
                   stream: bool = True, **options: Any) -> "Client":
     """As kiln.connect."""
     defaults = options_with(kernel_service_pb2.CompileOptions(), options)
-    credentials = Credentials(target, token, token_file, tls, certificate, key, insecure, metadata)
-    connection = Connection(target, credentials, timeout, device)
-    server = await awaited(blocking.open_client(connection, lease, connect_timeout, stream))
-    return Client(connection, server, defaults)
+    addresses = addresses_of(current.address() if target is None else target)
+    credentials = Credentials(addresses[0], token, token_file, tls, certificate, key, insecure, metadata)
+
+    def make(address: str) -> Connection:
+        credentials.check(address)
+        return Connection(address, credentials, timeout, device)
+
+    how = Opening(make, lease, connect_timeout, stream, shared_memory=False)
+    return Client(await awaited(first(how, addresses)), defaults)
 
 
 class Client(blocking.ClientLike):
@@ -199,6 +208,7 @@ class Client(blocking.ClientLike):
         return await awaited(self._random(shape, dtype, seed))
 
     async def tensors(self, file: str) -> List[buffer_service_pb2.StoredTensor]:
+        check_files(self)
         request = buffer_service_pb2.ListTensorsRequest(file=file)
         return list((await self._connection.call("BufferService.ListTensors", request)).tensors)
 
@@ -207,6 +217,7 @@ class Client(blocking.ClientLike):
         return Shards([await self.buffer(part, device=name) for name, part in parts], 0)
 
     async def load(self, file: str, names: Sequence[str] = (), *, device: Optional[str] = None) -> Dict[str, Buffer]:
+        check_files(self)
         request = blocking.load_request(self.device, file, names, device)
         answer = await self._connection.call("BufferService.Load", request)
         return {row.name: Buffer(self._connection, row.buffer) for row in answer.tensors}

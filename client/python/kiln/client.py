@@ -13,28 +13,27 @@ at once; calls block (kiln.aio has the same without; ClientLike is what they sha
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Sequence, Tuple, Type
+from typing import Any, Dict, FrozenSet, Iterable, List, NamedTuple, Optional, Sequence, Tuple, Type, Union
 
 import numpy as np
 
 from kiln import arrays, buffers, recording
 
-from kiln.transport import wire
 from kiln.buffers import Buffer
 from kiln.collectives import Collectives
+from kiln.transport.addresses import addresses_of
 from kiln.transport.connection import Connection, Traffic
 from kiln.transport.credentials import TLS, Credentials
 from kiln.dtypes import dtype as dtype_of
-from kiln.errors import NotFound, Unavailable, WrongVersion
+from kiln.errors import Unavailable
 from kiln.functional import current
 from kiln.handles import Single
 from kiln.made import Making
 from kiln.program import Program
 from kiln.recording import Recording, Steps
-from kiln.requests import compile_request, explain_request, gradient_request, options_with
+from kiln.requests import check_files, compile_request, explain_request, gradient_request, options_with
 from kiln.session import LEASE
-from kiln.transport.shared_memory import offered
-from kiln.stream import FEATURE as STREAM
+from kiln.transport.opening import Opening, first
 from kiln.interchange.progress import Progress
 from kiln.sharding import Shards, shares
 from kiln.v1 import buffer_service_pb2, debug_service_pb2, device_service_pb2, graph_pb2, kernel_service_pb2
@@ -47,19 +46,6 @@ class Gradient(NamedTuple):
 
     graph: graph_pb2.Graph
     results: Sequence[Any]
-
-
-def check_version(server: device_service_pb2.ListDevicesResponse, target: str) -> None:
-    if not server.protocol_min <= wire.PROTOCOL <= server.protocol_max:
-        raise WrongVersion("the server at %s speaks protocol %d to %d; this library speaks %d" %
-                           (target, server.protocol_min, server.protocol_max, wire.PROTOCOL),
-                           remedy="install the kiln package of the server's release")  # fmt: skip
-
-
-def check_device(server: device_service_pb2.ListDevicesResponse, target: str, device: str) -> None:
-    if device and device not in [row.name for row in server.devices]:
-        raise NotFound("the server at %s has no device %s" % (target, device), code="UNKNOWN_DEVICE",
-                       remedy="it has " + ", ".join(row.name for row in server.devices))  # fmt: skip
 
 
 # Its messages are not generated: what serves answers status 1, SERVING, and no more.
@@ -85,12 +71,17 @@ def upload_array(value: Any, dtype: Any) -> np.ndarray:
     return array if kind is None else array.astype(kind.numpy, copy=False)
 
 
-def connect(target: Optional[str] = None, *, token: Optional[str] = None, token_file: Optional[str] = None,
+def connect(target: Union[str, Sequence[str], None] = None, *, token: Optional[str] = None,
+            token_file: Optional[str] = None,
             tls: Optional[TLS] = None, certificate: Optional[str] = None, key: Optional[str] = None,
-            insecure: bool = False, device: str = "", connect_timeout: float = 10.0,
+            insecure: bool = False, device: str = "", connect_timeout: Optional[float] = None,
             timeout: Optional[float] = None, metadata: Sequence[Tuple[str, str]] = (), lease: int = LEASE,
             shared_memory: bool = True, stream: bool = True, **options: Any) -> "Client":
     """Connects to a kilnd at "host:port"; without an address, where KILN_ADDR says, or on this machine.
+
+    Of several addresses ("a:7437,b:7437") it takes the first that answers, and others where that one stops or is
+    gone: for programs and calls with arrays. Buffers end with their server; using one says so. Ports and
+    paths: kiln/transport/addresses.py.
 
     The client is then the current one, on which kiln.array and functions of numpy arrays work.
 
@@ -100,7 +91,7 @@ def connect(target: Optional[str] = None, *, token: Optional[str] = None, token_
     certificate, key files of this client's own, PEM, for a server that knows its clients so
     insecure         lets a token travel to another machine without encryption, where something else encrypts
     device           where graphs are compiled and buffers allocated; "": the server's first
-    connect_timeout  seconds to wait for the server
+    connect_timeout  seconds to wait for the server; None: 10, and not much more than one where it refuses connections
     timeout          seconds any one call may take; None: no limit
     lease            seconds after which a server that hears nothing more of this process
                      frees its buffers; 0: never
@@ -115,49 +106,41 @@ def connect(target: Optional[str] = None, *, token: Optional[str] = None, token_
     protocol, Unauthenticated for a wrong token, NotFound for an unknown device.
     Of credentials that are not given, the environment is asked (kiln/transport/credentials.py).
     """
-    target = current.address() if target is None else target
+    addresses = addresses_of(current.address() if target is None else target)
     defaults = options_with(kernel_service_pb2.CompileOptions(), options)
-    credentials = Credentials(target, token, token_file, tls, certificate, key, insecure, metadata)
-    connection = Connection(target, credentials, timeout=timeout, device=device)
-    server = blocking(open_client(connection, lease, connect_timeout, stream))
-    if shared_memory:
-        connection.shared_memory = offered(target, connection.call, connection.begin, server.features)
-    client = Client(connection, server, defaults)
+    credentials = Credentials(addresses[0], token, token_file, tls, certificate, key, insecure, metadata)
+
+    def make(address: str) -> Connection:
+        credentials.check(address)
+        return Connection(address, credentials, timeout=timeout, device=device)
+
+    how = Opening(make, lease, connect_timeout, stream, shared_memory)
+    client = Client(blocking(first(how, addresses)), defaults)
     current.announce(client)
     return client
-
-
-def open_client(connection: Any, lease: int, timeout: float, stream: bool) -> Waits[device_service_pb2.ListDevicesResponse]:
-    """What the server says of itself, once it is known that it will do."""
-    try:
-        yield connection.wait_until_ready(timeout)
-        server = yield connection.call("DeviceService.List", device_service_pb2.ListDevicesRequest(), timeout)
-        check_version(server, connection.target)
-        check_device(server, connection.target, connection.device)
-        connection.devices = [row.name for row in server.devices]
-        yield connection.open_session(server.features, lease, timeout)
-        connection.pipeline.on = stream and STREAM in server.features and connection.session.token is not None
-    except BaseException:
-        yield connection.close()
-        raise
-    return server
 
 
 class ClientLike(Single, Collectives, Making):
     """`features` and `server_version` are what the server says of itself; `options` (kiln.v1.CompileOptions)
     are those of what is compiled where nothing else is said."""
 
-    def __init__(self, connection: Any, server: device_service_pb2.ListDevicesResponse,
-                 options: kernel_service_pb2.CompileOptions):
+    def __init__(self, connection: Any, options: kernel_service_pb2.CompileOptions):
         self._connection = connection
         self.options = options
-        self.features = frozenset(server.features)
-        self.server_version: str = server.server_version
         self._makers = {}
         self._kept: Dict[str, Any] = {}  # programs of kiln.functional's
 
     @property
+    def features(self) -> FrozenSet[str]:
+        return frozenset(self._connection.server.features)
+
+    @property
+    def server_version(self) -> str:
+        return self._connection.server.server_version
+
+    @property
     def target(self) -> str:
+        """The address of the server that it is at."""
         return self._connection.target
 
     @property
@@ -312,6 +295,7 @@ class Client(ClientLike):
 
         Raises InvalidArgument where there is no such file; Unimplemented without a data folder.
         """
+        check_files(self)
         request = buffer_service_pb2.ListTensorsRequest(file=file)
         return list(self._connection.call("BufferService.ListTensors", request).tensors)
 
@@ -320,6 +304,7 @@ class Client(ClientLike):
 
         A .npy has one, of the name "". Raises what tensors() does, and ResourceExhausted.
         """
+        check_files(self)
         answer = self._connection.call("BufferService.Load", load_request(self.device, file, names, device))
         return {row.name: Buffer(self._connection, row.buffer) for row in answer.tensors}
 

@@ -159,6 +159,7 @@ class Unavailable(KilnError, ConnectionError):
     """The server cannot answer now; it says so itself."""
 
     status = grpc.StatusCode.UNAVAILABLE
+    gone = False  # nobody is at its address any more
 
 
 class NoServer(Unavailable):
@@ -192,7 +193,7 @@ REMEDIES: Dict[str, str] = {
     "UNKNOWN_HANDLE": "it was freed, its session ended, or it is of another server",
     "UNKNOWN_DEVICE": "client.devices() lists them",
     "OUT_OF_MEMORY": "free buffers that are no longer needed",
-    "SHUTTING_DOWN": "try again, or at another server",
+    "SHUTTING_DOWN": "try again, or give connect() other servers, too: \"a:7437,b:7437\"",
     "BAD_SHARED_MEMORY": "kiln.transport.shared_memory makes it as it must be",
     "INTERNAL_FAULT": "this is the server's fault: report it with the graph",
     "COMPILER_FAULT": "this is the server's fault, and the graph's alone: report it with the graph",

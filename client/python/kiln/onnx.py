@@ -15,12 +15,13 @@ import os
 import shutil
 import subprocess
 import tempfile
+from numbers import Integral
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Tuple, Union
 
 import numpy as np
 
 from kiln.dtypes import dtype
-from kiln.errors import DTypeError, InvalidArgument, NotFound, ShapeError
+from kiln.errors import DTypeError, Internal, InvalidArgument, NotFound, ShapeError
 from kiln.functional.current import current
 from kiln.interchange.files import load as load_arrays
 from kiln.v1 import graph_pb2
@@ -53,14 +54,15 @@ def load(path: "Union[str, os.PathLike[str]]", sizes: Sizes = {}, *, client: Opt
         (Tensor(name='x', dtype='float32', shape=('batch', 784)),)
 
     Raises InvalidArgument for what is no model, and where an op is not taken: `code` is UNSUPPORTED_OP, and the message
-    names the node; NotFound where the file, or the program `kiln`, is not there; and what compile() does.
+    names the node; NotFound where the file, or the program `kiln`, is not there; ImportError without the package
+    safetensors; and what compile() does.
     """
     client = client or current()
     with tempfile.TemporaryDirectory(prefix="kiln-onnx-") as folder:
         graph, weights = os.path.join(folder, "graph.pb"), os.path.join(folder, "constants.safetensors")
         words = ["--json", "-o", graph, "--constants", weights]
         for name, size in sizes.items():
-            words += ["--size", "%s=%s" % (name, size if isinstance(size, int) else "%d:%d" % tuple(size))]
+            words += ["--size", "%s=%s" % (name, size if isinstance(size, Integral) else "%d:%d" % tuple(size))]
         said = json.loads(_run(os.fspath(path), words))
         message = graph_pb2.Graph()
         with open(graph, "rb") as file:
@@ -92,7 +94,7 @@ class Model:
         self._results: List[Optional[int]] = [row["result"] for row in said["outputs"]]
         self._constants = dict(constants)
 
-    def __call__(self, *args: Any, sizes: Mapping[str, int] = {}, timeout: Optional[float] = None, **named: Any) -> Any:
+    def __call__(self, /, *args: Any, sizes: Mapping[str, int] = {}, timeout: Optional[float] = None, **named: Any) -> Any:
         """Runs it once: numpy arrays in the order of `outputs`, one by itself, None for an output that is empty.
 
         sizes    what follows from no array's shape
@@ -103,6 +105,10 @@ class Model:
         given = self._given(args, named)
         values: Dict[int, Any] = {slot: array.buffer for slot, array in self._constants.items()}
         known = dict(sizes)
+        for name in known:
+            if name not in self._sizes:
+                raise InvalidArgument("%s is no size that calls decide; they are %s" % (name, ", ".join(self._sizes) or "none"),
+                                      code="BAD_ARGUMENT")  # fmt: skip
         for row in self._rows:
             value = given[row["name"]]
             self._check(row, value, known)
@@ -164,9 +170,12 @@ def _run(path: str, words: List[str]) -> str:
     if program is None:
         where = "KILN_CLI is %s, which is no program" % named if named else "there is no kiln on PATH"
         raise NotFound("kiln.onnx reads models by `kiln import`, and %s" % where, remedy="KILN_CLI=/path/to/kiln")
-    ran = subprocess.run([program, "import", path, *words], stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    ran = subprocess.run([program, "import", path, *words], stdin=subprocess.DEVNULL, capture_output=True,
+                         encoding="utf-8", errors="replace")  # fmt: skip
     if ran.returncode == 0:
         return ran.stdout
+    if ran.returncode < 0:
+        raise Internal("kiln import was ended by signal %d" % -ran.returncode)
     code, _, message = ran.stderr.strip().partition("kiln: ")[2].partition(": ")
     error = NotFound if code == "NOT_FOUND" else InvalidArgument
     raise error(message or ran.stderr.strip(), code=code if code.isupper() else "BAD_ARGUMENT")

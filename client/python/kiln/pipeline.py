@@ -53,6 +53,12 @@ class Pipeline:
         return stream is None or stream.idle
 
     @property
+    def ended(self) -> Optional[KilnError]:
+        """Why the stream is over, if it is."""
+        stream = self._stream
+        return stream.ended if stream is not None else None
+
+    @property
     def full(self) -> bool:
         stream = self._stream
         return stream is not None and stream.full
@@ -114,6 +120,7 @@ class Pipelined:
     answered: Callable[[Answer], Any]  # waits for one
     flush_frees: Callable[[Optional[float]], Any]
     closed_error: Callable[[], KilnError]
+    _elsewhere: Callable[[KilnError, Pipeline], Waits[bool]]
 
     def small(self, data: memoryview) -> bool:
         """Whether data goes best with commands: there is little of it, and it lies in no memory that is shared."""
@@ -130,10 +137,17 @@ class Pipelined:
         if self.busy(name):
             yield from self._asked(SUBMIT, commands.FENCE)
 
-    def _commanded(self, name: str, command: bytes) -> Waits[None]:
-        """Sends what does the same as a call by this name; waits only where very many are under way."""
+    def _here(self) -> Waits[None]:
+        """The server takes commands, or another one does."""
         if self.closed:
             raise self.closed_error()
+        pipeline = self.pipeline
+        if pipeline.ended is not None:
+            yield from self._elsewhere(pipeline.ended, pipeline)
+
+    def _commanded(self, name: str, command: bytes) -> Waits[None]:
+        """Sends what does the same as a call by this name; waits only where very many are under way."""
+        yield from self._here()
         if self.pipeline.full:
             yield from self._asked(SUBMIT, commands.FENCE)
         self.pipeline.send(command)
@@ -141,8 +155,7 @@ class Pipelined:
 
     def _asked(self, name: str, command: bytes) -> Waits[Tuple[kernel_service_pb2.SubmitResponse, List[bytes]]]:
         """As _commanded, and waits: the answer, and the data that came with it."""
-        if self.closed:
-            raise self.closed_error()
+        yield from self._here()
         answer = self.pipeline.ask(command)
         response = yield self.answered(answer)
         self.count(name, len(command), response.ByteSize() + sum(map(len, answer.data)))

@@ -21,7 +21,7 @@ from kiln.arguments import At, AtShards, Takes
 from kiln.buffers import Buffer, BufferLike
 from kiln.transport.connection import Connection
 from kiln.dtypes import BY_NUMBER
-from kiln.errors import InvalidArgument, KilnError
+from kiln.errors import ConnectionLost, InvalidArgument, KilnError, Unavailable
 from kiln.handles import Single
 from kiln.interchange.pickled import load_program
 from kiln.sharding import Shards, ShardsLike, shares
@@ -34,6 +34,9 @@ _EXECUTE, _FREE = "KernelService.Execute", "BufferService.Free"
 # Seconds for which a server that had a program is taken to have it still. Who waits for an
 # answer can be asked for the graph; with a command that nobody waits for, it goes along.
 _KNOWN = 10.0
+
+# What is to run for so many nanoseconds is a call: whoever waits may end it, by Ctrl-C or by cancelling a task.
+_LONG = 250_000_000
 
 
 class Run(NamedTuple):
@@ -66,7 +69,7 @@ class ProgramLike(Single, Takes):
         self._aliases = [row.aliases if row.HasField("aliases") else None for row in self.signature.results]
         self._small = sum(row.bytes for row in self.signature.results) <= INLINE
         self._prefix: Dict[Tuple[bool, bool], bytes] = {}
-        self._known_until = time.monotonic() + _KNOWN
+        self._known_until, self._known_at = time.monotonic() + _KNOWN, connection.target
         # A command runs on one device; and is not waited for where its results' memory is known before.
         self._single = not compiled.result_layouts and not compiled.parameter_layouts
         self._layouts = list(compiled.parameter_layouts)
@@ -125,8 +128,22 @@ class ProgramLike(Single, Takes):
     def _run(self, arguments: Union[Mapping[int, Any], Sequence[Any]], out: str, timing: bool,
              timeout: Optional[float], tag: str) -> Waits[Run]:
         values, large = self._prepare(arguments if isinstance(arguments, Mapping) else self._slots(arguments, {}))
+        bound = any(isinstance(value, (BufferLike, ShardsLike, At, AtShards)) for value in values.values())
+        for _ in self._connection.targets:
+            place = self._connection.pipeline
+            try:
+                return (yield from self._run_here(dict(values), large, out, timing, timeout, tag))
+            except Unavailable as error:  # what is in no server's memory another one may do
+                if bound or len(self._connection.targets) == 1:
+                    raise
+                lost = isinstance(error, ConnectionLost) and not error.gone  # the next try tells more
+                if not lost and not (yield from self._connection._elsewhere(error, place)):
+                    raise
+        return (yield from self._run_here(values, large, out, timing, timeout, tag))
+
+    def _run_here(self, values: Dict[int, Any], large: List[int], out: str, timing: bool, timeout: Optional[float],
+                  tag: str) -> Waits[Run]:
         as_arrays = wants_arrays(out)
-        connection = self._connection
         staged: Dict[int, Any] = {}
         try:
             for slot in large:
@@ -164,7 +181,9 @@ class ProgramLike(Single, Takes):
     def _execute(self, values: Mapping[int, Any], inline: bool, timing: bool, timeout: Optional[float],
                  tag: str) -> Waits[Run]:
         connection = self._connection
-        as_command = connection.pipeline.on and timeout is None and connection.timeout is None  # it has no deadline
+        unlimited = timeout is None and connection.timeout is None
+        # A command has no deadline, and cannot be called back.
+        as_command = connection.pipeline.on and unlimited and self.cost.run_ns < _LONG
         if as_command and not timing:
             results = self._made(values, inline)
             if results is not None:
@@ -188,7 +207,7 @@ class ProgramLike(Single, Takes):
                     yield from connection._performed(_FREE, buffer_service_pb2.FreeRequest(handle=taken))
                 names = self._names_anew(inline)
             response = yield from self._answer(pieces, names, timeout, tag)
-        self._known_until = time.monotonic() + _KNOWN
+        self._known_until, self._known_at = time.monotonic() + _KNOWN, connection.target
         return Run(self._results(response, values), response.from_cache, response.timing)
 
     def _names_anew(self, inline: bool) -> List[int]:
@@ -200,7 +219,8 @@ class ProgramLike(Single, Takes):
     def _answer(self, pieces: List[encode.Bytes], names: Optional[List[int]], timeout: Optional[float],
                 tag: str) -> Waits[kernel_service_pb2.ExecuteResponse]:
         if names is None:
-            return (yield self._connection.send(_EXECUTE, b"".join(pieces), timeout))
+            slow = self.cost.run_ns >= _LONG
+            return (yield self._connection.send(_EXECUTE, b"".join(pieces), timeout, slow))
         response, _ = yield from self._connection._asked(_EXECUTE, commands.execute(pieces, names, tag))
         return response.executed
 
@@ -222,9 +242,9 @@ class ProgramLike(Single, Takes):
 
     def _send(self, pieces: List[encode.Bytes], results: List[Any], tag: str) -> Waits[Run]:
         connection = self._connection
-        if time.monotonic() > self._known_until:
+        if time.monotonic() > self._known_until or self._known_at != connection.target:
             pieces += encode.graph_field(self._graph)
-            self._known_until = time.monotonic() + _KNOWN
+            self._known_until, self._known_at = time.monotonic() + _KNOWN, connection.target
         names = []
         for at, row in enumerate(self.signature.results):
             if results[at] is None:

@@ -5,16 +5,31 @@ CompileOptions are a client's (connect), but for those that a call gives.
 
 from __future__ import annotations
 
+import difflib
 from typing import Any, Iterable, List, Mapping, Optional, Sequence
 
 from kiln.arguments import names_of
-from kiln.errors import GraphError, InvalidArgument
+from kiln.errors import GraphError, InvalidArgument, Unimplemented
 from kiln.v1 import debug_service_pb2, graph_pb2, kernel_service_pb2
 
 
 def message_of(graph: Any) -> graph_pb2.Graph:
     """A kiln.v1.Graph, from one or from a builder (Graph.build())."""
-    return graph if isinstance(graph, graph_pb2.Graph) else graph.build()
+    if isinstance(graph, graph_pb2.Graph):
+        return graph
+    if callable(getattr(graph, "build", None)):
+        return graph.build()
+    raise GraphError("a graph is wanted, and not %s" % type(graph).__name__, code="BAD_ARGUMENT",
+                     remedy=_instead_of(graph))  # fmt: skip
+
+
+def _instead_of(graph: Any) -> str:
+    """What who gave this may have meant."""
+    if hasattr(graph, "node") and hasattr(graph, "graph"):  # a builder's Tensor
+        return "graph.output(x) makes it a result of its graph: give compile() that"
+    if callable(graph):
+        return "kiln.jit makes programs of functions"
+    return "compile() takes a kiln.Graph or a kiln.v1.graph_pb2.Graph; its program takes the arrays"
 
 
 def options_of(options: Any) -> kernel_service_pb2.CompileOptions:
@@ -48,9 +63,22 @@ def options_with(defaults: kernel_service_pb2.CompileOptions, options: Mapping[s
     merged.CopyFrom(defaults)
     for name, value in options.items():
         if name not in OPTIONS:
-            raise InvalidArgument("there is no option %r" % name, code="BAD_ARGUMENT", remedy="there are " + ", ".join(OPTIONS))
-        setattr(merged, name, value)
+            near = difflib.get_close_matches(name, OPTIONS, 1)
+            meant = ("is %s meant? " % near[0] if near else "") + "there are " + ", ".join(OPTIONS)
+            raise InvalidArgument("there is no option %r" % name, code="BAD_ARGUMENT", remedy=meant)
+        try:
+            setattr(merged, name, value)
+        except (TypeError, ValueError):
+            kind = "True or False" if isinstance(getattr(merged, name), bool) else "an integer, 0 or more"
+            raise InvalidArgument("%s=%r" % (name, value), code="BAD_ARGUMENT", remedy="%s is %s" % (name, kind)) from None
     return merged
+
+
+def check_files(client: Any) -> None:
+    """Unimplemented by a server that reads no files."""
+    if "load" not in client.features:
+        raise Unimplemented("the server at %s has no folder of files" % client.target, code="NOT_IMPLEMENTED",
+                            remedy="kilnd --data_folder=PATH names one; client.buffer(array) sends what is here")  # fmt: skip
 
 
 def compile_request(client: Any, graph: Any, options: Mapping[str, Any],

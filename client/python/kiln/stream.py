@@ -5,13 +5,15 @@ poisons what it would have made or written; whoever uses that is told the first 
 
 The stream outlives its connection: what no answer has confirmed is kept, and sent again on
 the next one. The server runs each number once (proto/kiln/v1/kernel_service.proto). So it
-ends only with its session, or when the server has not been there for as long as a lease.
+ends only with its session, or when the server has not been reachable for as long as a lease; sooner
+where connections to it are refused, for then it is gone, and the session with it.
 
 Two threads: gRPC's takes what is sent from a queue, ours reads answers and reconnects.
 """
 
 from __future__ import annotations
 
+import logging
 import queue
 import threading
 import time
@@ -24,7 +26,8 @@ import grpc
 from kiln import commands
 
 from kiln.transport import wire
-from kiln.errors import ConnectionLost, Internal, KilnError, Unavailable, from_rpc, from_status
+from kiln.transport.addresses import Patience
+from kiln.errors import ConnectionLost, Internal, KilnError, NoServer, Unavailable, from_rpc, from_status
 from kiln.session import Session, token_in
 from kiln.v1 import kernel_service_pb2
 
@@ -37,7 +40,9 @@ MOST_COMMANDS = 1024
 MOST_BYTES = 16 << 20
 
 AGAIN = 0.1  # seconds between two attempts to reconnect
-TIMEOUT = 0.5  # seconds for one
+TIMEOUT = 0.3  # seconds for one
+
+log = logging.getLogger("kiln")
 
 
 class Answer(Future):
@@ -157,27 +162,44 @@ class Stream:
                 error = self._session.heed(from_rpc(failed, self._target))
             deadline = deadline or time.monotonic() + self._session.granted
             self._line.put(None)  # what gRPC's thread waits for
-            if not may_pass(error) or not self._wait_for_server(deadline):
+            if not may_pass(error):
                 return error
+            why = self._wait_for_server(deadline)
+            if why is not None:
+                return self._lost(error, why)
+            log.info("the stream to %s goes on", self._target)
             with self._lock:
                 for answer in self._asked.values():
                     answer.data.clear()  # it comes again, from its beginning
                 self._connect()
 
-    def _wait_for_server(self, deadline: float) -> bool:
-        """Whether it is reachable before the deadline, and before the client closes."""
+    def _lost(self, error: KilnError, why: str) -> KilnError:
+        """`error`, which may say that there is no server any more."""
+        if why and isinstance(error, NoServer):
+            error = NoServer("no server is at %s: %s" % (self._target, why), remedy="is kilnd running there?")
+        elif why:
+            error = ConnectionLost("the connection to %s was lost, and no server is there now: %s" % (self._target, why),
+                                   remedy="is kilnd running there? What was in its memory is gone")  # fmt: skip
+            error.gone = True
+        return error
+
+    def _wait_for_server(self, deadline: float) -> Optional[str]:
+        """None once it is reachable; else, after the deadline, the client's end or the server's, why it is gone, or ""."""
+        patience = Patience(self._target)
         while not self._closing.wait(AGAIN) and time.monotonic() < deadline:
             ready = grpc.channel_ready_future(self._channel)
             try:
                 ready.result(TIMEOUT)
-                return True
+                return None
             except grpc.FutureTimeoutError:
-                pass
+                why = patience.gone()
+                if why:
+                    return why
             except ValueError:  # the channel is closed
-                return False
+                return ""
             finally:
                 ready.cancel()
-        return False
+        return ""
 
     def _end(self, error: KilnError) -> None:
         with self._lock:

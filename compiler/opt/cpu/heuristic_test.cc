@@ -72,14 +72,15 @@ std::string Sums(int64_t row, int64_t column) {
                           row, column);
 }
 
-// out[i, j] = the sum over k < 512 of x[i, k] * w[k, j], i < rows, j < 1024, for any number of rows from `least` to 64.
-std::string Rows(int64_t least) {
+// out[i, j] = the sum over k < 512 of x[i, k] * w[k, j], i < rows, j < columns, for any number of rows from `least` to
+// `most`.
+std::string Rows(int64_t least, int64_t most, int64_t columns) {
   return absl::Substitute(R"(
     0 STACK : weakint []
-    1 PARAM : int32 [0] slot=3 space=ALU name="rows" min=$0 max=64
+    1 PARAM : int32 [0] slot=3 space=ALU name="rows" min=$0 max=$1
     2 CAST : int64 [1] to=int64
     3 RANGE : int64 [2] range=(0) type=LOOP
-    4 CONST : int64 [] 1024
+    4 CONST : int64 [] $2
     5 RANGE : int64 [4] range=(1) type=LOOP
     6 CONST : int64 [] 512
     7 RANGE : int64 [6] range=(2) type=REDUCE
@@ -105,7 +106,7 @@ std::string Rows(int64_t least) {
     27 END [26, 3, 5]
     28 SINK [27] kernel name="rows"
   )",
-                          least);
+                          least, most, columns);
 }
 
 // Four vectors an iteration.
@@ -120,12 +121,22 @@ TEST_F(HeuristicTest, SumsOfRowsAreLanesOfTheSum) {
 }
 // Four rows at a time inside of the columns, so that each column is read for all rows together.
 TEST_F(HeuristicTest, RowsThatEachRunCountsAreTiled) {
-  EXPECT_EQ(Chosen(Rows(1)),
+  EXPECT_EQ(Chosen(Rows(1, 64, 1024)),
             "PADTO(0, 4, clamp); PADTO(1, 24); SPLIT(0, 4, UPCAST); SPLIT(1, 8, UPCAST, dim 2); "
             "SPLIT(1, 3, UPCAST, dim 1); SWAP(0, 1); THREAD(0)");
 }
 TEST_F(HeuristicTest, RowsOfWhichThereMayBeNoneStayALoop) {
-  EXPECT_EQ(Chosen(Rows(0)), "SPLIT(1, 32, UPCAST); THREAD(0)");
+  EXPECT_EQ(Chosen(Rows(0, 64, 1024)), "SPLIT(1, 32, UPCAST); THREAD(0)");
+}
+// So that a run of many rows has turns to share.
+TEST_F(HeuristicTest, OfFewColumnsTheRowsAreShared) {
+  EXPECT_EQ(Chosen(Rows(1, 64, 10)),
+            "PADTO(0, 4, clamp); PADTO(1, 16); SPLIT(0, 4, UPCAST); SPLIT(1, 8, UPCAST, dim 2); "
+            "SPLIT(1, 2, UPCAST, dim 1); THREAD(0)");
+}
+// An iteration over the columns would go through all of them.
+TEST_F(HeuristicTest, RowsThatMayBeVeryManyStayALoop) {
+  EXPECT_EQ(Chosen(Rows(1, 10'000'000, 1024)), "SPLIT(1, 32, UPCAST); THREAD(0)");
 }
 
 }  // namespace

@@ -46,15 +46,14 @@ class Chooser {
 
  private:
   void Consider(const MatmulTile& tile) {
-    if (!best_.has_value() || tile.cost < best_->cost) best_ = tile;
+    if (best_.has_value() && tile.cost >= best_->cost) return;
+    if (product_.AnyVaries() && IterationWork(machine_, product_, tile) > kMaxIterationWork) return;
+    best_ = tile;
   }
 
   // Whether a tile may have this row and column. A loop whose size varies is one of rows, which end where they end, or
   // stands between the columns and the rows.
-  bool MayTile(size_t row, size_t column) const {
-    const double work = 2 * product_.most_varying * static_cast<double>(4 * lanes_ * product_.ReducedSize());
-    return row != column && !product_.varies[column] && (!product_.AnyVaries() || work <= kMaxIterationWork);
-  }
+  bool MayTile(size_t row, size_t column) const { return row != column && !product_.varies[column]; }
 
   // The most rows of a tile. Of rows that a run may have one of, as many as are computed while the other operand
   // comes from memory: the last tile computes all of them, however few are left.

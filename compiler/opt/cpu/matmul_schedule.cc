@@ -32,6 +32,13 @@ class Scheduler {
     Lanes(tile.column, vectors, AxisType::kUpcast, 1);
     if (tile.dots) Lanes(tile.reduced_axis, product_.terms, AxisType::kUnroll, 2);
 
+    if (RowsAreShared(tile, panels)) {
+      Move(tile.row, 0);
+      Move(tile.column, product_.outputs - 1);
+      if (tile.copy) Copy(tile, static_cast<int64_t>(product_.outputs) - 1);
+      opts_.push_back({OptOp::kThread, 0});
+      return std::move(opts_);
+    }
     // The loops over columns outside, those over rows inside: what belongs to the columns is read again.
     const auto inner = static_cast<int64_t>(product_.outputs) - 1;
     auto place = static_cast<size_t>(inner);
@@ -45,11 +52,7 @@ class Scheduler {
     }
     const auto varying = inner - static_cast<int64_t>(place);
     Move(tile.column, --place);
-    int64_t batches = 1;
-    for (size_t axis = 0; axis < product_.outputs; ++axis) {
-      if (axis != tile.row && axis != tile.column && !product_.varies[axis]) batches *= product_.Size(axis);
-    }
-    const int64_t parts = Parts(tile, blocks, panels * batches);
+    const int64_t parts = Parts(tile, blocks, panels * Batches(tile));
     if (parts > 1) {
       OptOp split{OptOp::kSplit, static_cast<int>(inner), blocks / parts, AxisType::kLoop};
       opts_.push_back(split);
@@ -57,7 +60,6 @@ class Scheduler {
         opts_.push_back({OptOp::kSwap, static_cast<int>(at - 1), at});
     }
     const int64_t level = parts > 1 ? inner - varying : static_cast<int64_t>(place);
-    const size_t number = tile.b + (tile.dots ? product_.operands.size() : 0);
     int64_t copied = panel_varies ? level + varying : level;
     if (tile.depth > 0) {
       const auto reduced_axis = static_cast<int>(tile.reduced_axis) + (parts > 1);
@@ -65,7 +67,7 @@ class Scheduler {
       opts_.push_back({OptOp::kSwap, static_cast<int>(level) + 1, reduced_axis});
       copied = static_cast<int64_t>(product_.sizes.size()) + (parts > 1);  // behind all axes
     }
-    if (tile.copy) opts_.push_back({OptOp::kLocal, static_cast<int>(copied), static_cast<int64_t>(number)});
+    if (tile.copy) Copy(tile, copied);
     // One loop of all that is shared out.
     for (int64_t axis = level; axis > 0; --axis) opts_.push_back({OptOp::kFuse, static_cast<int>(axis - 1)});
     opts_.push_back({OptOp::kThread, 0});
@@ -74,6 +76,7 @@ class Scheduler {
 
  private:
   void PadTo(size_t axis, int64_t multiple, bool clamp) {
+    if (multiple == 1) return;
     if (!product_.varies[axis] && product_.Size(axis) % multiple == 0) return;
     OptOp pad{OptOp::kPadTo, static_cast<int>(axis), multiple};
     pad.clamp = clamp;
@@ -82,6 +85,26 @@ class Scheduler {
 
   void Lanes(size_t axis, int64_t amount, AxisType type, int64_t dimension) {
     if (amount > 1) opts_.push_back({OptOp::kSplit, static_cast<int>(axis), amount, type, dimension});
+  }
+
+  void Copy(const MatmulTile& tile, int64_t level) {
+    const size_t number = tile.b + (tile.dots ? product_.operands.size() : 0);
+    opts_.push_back({OptOp::kLocal, static_cast<int>(level), static_cast<int64_t>(number)});
+  }
+
+  // Iterations of the other loops of the output whose sizes are numbers.
+  int64_t Batches(const MatmulTile& tile) const {
+    int64_t batches = 1;
+    for (size_t axis = 0; axis < product_.outputs; ++axis) {
+      if (axis != tile.row && axis != tile.column && !product_.varies[axis]) batches *= product_.Size(axis);
+    }
+    return batches;
+  }
+
+  // Whether the rows are what threads take turns at, however many a run has: there are too few columns.
+  bool RowsAreShared(const MatmulTile& tile, int64_t panels) const {
+    const auto varying = std::count(product_.varies.begin(), product_.varies.end(), true);
+    return product_.varies[tile.row] && varying == 1 && panels * Batches(tile) < std::max<int64_t>(2, machine_.cores);
   }
 
   // Moves the output loop `axis` to place `to`, and those between one place on.
@@ -98,16 +121,7 @@ class Scheduler {
   // Into how many blocks the rows are cut, so that each thread gets its share.
   int64_t Parts(const MatmulTile& tile, int64_t blocks, int64_t iterations) const {
     if (product_.varies[tile.row]) return 1;
-    int64_t least = tile.depth > 0 ? LeastParts(machine_, product_, tile, blocks) : 1;
-    const double block =
-        2.0 * static_cast<double>(tile.rows * tile.columns) * static_cast<double>(product_.ReducedSize());
-    const auto too_long = [&](int64_t parts) {
-      return static_cast<double>(blocks / parts) * block > kMaxIterationWork;
-    };
-    for (int64_t parts = least + 1; too_long(least) && parts <= std::min(blocks, kMaxParts); ++parts) {
-      if (blocks / parts * tile.rows < kMinBlock) break;
-      if (blocks % parts == 0) least = parts;
-    }
+    const int64_t least = FewestParts(machine_, product_, tile, blocks);
     if (machine_.cores == 1) return least;
     const auto uneven = [&](int64_t parts) {
       const int64_t all = iterations * parts;
@@ -140,6 +154,28 @@ int64_t LeastParts(const Machine& machine, const Product& product, const MatmulT
     if (blocks % parts == 0) return parts;
   }
   return 0;
+}
+
+int64_t FewestParts(const Machine& machine, const Product& product, const MatmulTile& tile, int64_t blocks) {
+  int64_t least = tile.depth > 0 ? LeastParts(machine, product, tile, blocks) : 1;
+  const double block = 2.0 * product.most_varying * static_cast<double>(tile.rows * tile.columns) *
+                       static_cast<double>(product.ReducedSize());
+  const auto too_long = [&](int64_t parts) { return static_cast<double>(blocks / parts) * block > kMaxIterationWork; };
+  for (int64_t parts = least + 1; too_long(least) && parts <= std::min(blocks, kMaxParts); ++parts) {
+    if (blocks / parts * tile.rows < kMinBlock) break;
+    if (blocks % parts == 0) least = parts;
+  }
+  return least;
+}
+
+double IterationWork(const Machine& machine, const Product& product, const MatmulTile& tile) {
+  double rows = 1;
+  if (!product.varies[tile.row]) {
+    const int64_t blocks = CeilDiv(product.Size(tile.row), tile.rows);
+    rows = static_cast<double>(blocks / FewestParts(machine, product, tile, blocks) * tile.rows);
+  }
+  return 2.0 * product.most_varying * rows * static_cast<double>(tile.columns) *
+         static_cast<double>(product.ReducedSize());
 }
 
 std::vector<OptOp> ScheduleMatmul(const Machine& machine, const Product& product, const MatmulTile& tile,

@@ -34,6 +34,12 @@ inline int64_t MaxCut(const Machine& machine) { return machine.l2_bytes / 4; }
 // The fewest parts of equally many of the `blocks` of rows whose accumulators fit where they wait; 0: none.
 int64_t LeastParts(const Machine& machine, const Product& product, const MatmulTile& tile, int64_t blocks);
 
+// The fewest parts of the `blocks` of rows with which no iteration of what is shared out is longer than
+// kMaxIterationWork, if there are such: IterationWork says what is left.
+int64_t FewestParts(const Machine& machine, const Product& product, const MatmulTile& tile, int64_t blocks);
+// Operations of such an iteration, at most.
+double IterationWork(const Machine& machine, const Product& product, const MatmulTile& tile);
+
 // `opts`, which made `product`, and behind them those of the tile.
 std::vector<OptOp> ScheduleMatmul(const Machine& machine, const Product& product, const MatmulTile& tile,
                                   std::vector<OptOp> opts);

@@ -19,6 +19,7 @@ import edges
 import heat
 import k_means
 import logistic_regression
+import twins
 
 # Each, and a smaller size than its own.
 TWINS = {logistic_regression: 2500, k_means: 25000, heat: 64, edges: 256}
@@ -33,6 +34,14 @@ class Examples(unittest.TestCase):
                     self.assertEqual(len(printed.getvalue().splitlines()), 1)
                     self.assertGreater(min(theirs, ours), 0)
                     self.assertLess(apart, 1e-4)
+
+    def test_all_together(self):
+        with contextlib.ExitStack() as stack:
+            mains = [stack.enter_context(unittest.mock.patch.object(example, "main", return_value=example.__name__))
+                     for example in TWINS]  # fmt: skip
+            self.assertEqual(twins.main(rounds=2), [example.__name__ for example in TWINS])
+            for one in mains:
+                one.assert_called_once_with(rounds=2)
 
     def test_each_is_short(self):
         for example in TWINS:

@@ -16,6 +16,7 @@ from grpc import aio
 from kiln import commands
 
 from kiln.transport import forks
+from kiln.transport.addresses import ANSWERING, EVERY, Patience
 from kiln.transport.connection import ConnectionLike
 from kiln.transport.credentials import Credentials
 from kiln.errors import DeadlineExceeded, Internal, KilnError
@@ -32,13 +33,18 @@ class Connection(ConnectionLike):
     """As kiln.transport.connection.Connection, of one event loop."""
 
     sleep = staticmethod(asyncio.sleep)
+    parts = ("live", "session", "server", "devices", "shared_memory", "pipeline", "target", "channel", "_session_channel",
+             "_stubs", "_end")  # fmt: skip
 
     def __init__(self, target: str, credentials: Credentials, timeout: Optional[float], device: str):
         super().__init__(target, timeout, device)
         # Renewed by a thread, over a channel of its own: a loop may be busy for longer than a lease.
         self._session_channel = credentials.channel(target)
         self.session = Session(self._session_channel, credentials.metadata, lost=self.live.clear)
-        weakref.finalize(self, self.session.stop).atexit = False
+        self._secure = credentials.tls
+        self._moving = asyncio.Lock()
+        self._end: Any = None
+        self._ends_with()
         # Its thread reads the stream, too.
         self.pipeline = Pipeline(self._session_channel, self.session, target)
         self.channel = credentials.channel(target, aio)
@@ -47,6 +53,15 @@ class Connection(ConnectionLike):
         self._dropped: Deque[int] = collections.deque()
         self._freeing: Optional["asyncio.Task[None]"] = None
         forks.opened(self)
+
+    def _ends_with(self) -> None:
+        if self._end is not None:
+            self._end.detach()
+        self._end = weakref.finalize(self, self.session.stop)
+        self._end.atexit = False
+
+    async def _let_go(self, other: "Connection") -> None:
+        self._gone = self._loop.create_task(other.close())  # a loop keeps none of its tasks
 
     def open(self, name: str, request: Any = None, timeout: Optional[float] = None, **raw: bool) -> Any:
         """Begins a call; it is awaited by finish()."""
@@ -67,8 +82,8 @@ class Connection(ConnectionLike):
         self.count(name, request.ByteSize(), response.ByteSize())
         return response
 
-    async def send(self, name: str, request: bytes, timeout: Optional[float] = None) -> Any:
-        """As call(), of a request that is written already."""
+    async def send(self, name: str, request: bytes, timeout: Optional[float] = None, slow: bool = False) -> Any:
+        """As call(), of a request that is written already; a task that is cancelled cancels it, slow or not."""
         await self.settle(name)
         response = await awaited(self._unary(
             name, lambda left: self.finish(self.open(name, request, left, raw_request=True)), timeout))  # fmt: skip
@@ -84,8 +99,8 @@ class Connection(ConnectionLike):
     async def answered(self, answer: Answer) -> Any:
         try:
             return await asyncio.wait_for(asyncio.wrap_future(answer), self.timeout)
-        except KilnError:  # it may be a TimeoutError, and is what the server says
-            raise
+        except KilnError as error:  # it may be a TimeoutError, and is what the server says
+            raise self._place(error)
         except asyncio.TimeoutError:
             raise DeadlineExceeded("no answer within %g s" % (self.timeout or 0)) from None
 
@@ -94,12 +109,23 @@ class Connection(ConnectionLike):
         if self.busy(name):
             await awaited(self._settled(name))
 
-    async def wait_until_ready(self, timeout: float) -> None:
+    async def wait_until_ready(self, timeout: Optional[float]) -> None:
         """NoServer unless the server answers in time."""
+        ready, patience = asyncio.ensure_future(self.channel.channel_ready()), Patience(self.target, timeout)
+        end = self._loop.time() + (ANSWERING if timeout is None else timeout)
         try:
-            await asyncio.wait_for(self.channel.channel_ready(), timeout)
-        except asyncio.TimeoutError:
-            raise self.no_server(timeout) from None
+            while not ready.done():
+                left = end - self._loop.time()
+                if left <= 0:
+                    raise self.no_server(timeout)
+                await asyncio.wait({ready}, timeout=min(EVERY, left))
+                error = None if ready.done() else await self._loop.run_in_executor(None, patience.look, self._secure)
+                if error is not None:
+                    raise error
+            ready.result()
+        finally:
+            ready.cancel()
+            await asyncio.wait({ready})
 
     async def allocate(self, request: buffer_service_pb2.AllocateRequest,
                        wait: bool = False) -> buffer_service_pb2.BufferDescription:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import atexit
 import itertools
+import logging
 import threading
 import time
 import weakref
@@ -23,14 +24,23 @@ from kiln.transport import forks, wire
 from kiln.errors import DeadlineExceeded, FailedPrecondition, KilnError, NoServer, from_rpc
 from kiln.handles import OfItsProcess
 from kiln.pipeline import Pipeline, Pipelined
-from kiln.retries import Retries
+from kiln.retries import ATTEMPTS, Retries
+from kiln.transport.addresses import ANSWERING, EVERY, Patience
 from kiln.transport.credentials import Credentials
+from kiln.transport.elsewhere import Follows, leaves
 from kiln.transport.reaper import TIMEOUT, Reaper, give_back
 from kiln.session import Session
 from kiln.stream import Answer
 from kiln.transport.shared_memory import FEATURE as SHARED_MEMORY, SharedMemory
 from kiln.waiting import Waits, blocking
 from kiln.v1 import buffer_service_pb2
+
+log = logging.getLogger("kiln")
+
+
+# Calls that are worth to be cancelled by who waits for them.
+SLOW = frozenset(("KernelService.Compile", "KernelService.Gradient", "DebugService.Explain"))
+
 
 class Traffic(NamedTuple):
     """Bytes of messages, without what HTTP/2 adds."""
@@ -58,7 +68,7 @@ class Counter:
         return {name: Traffic(*row) for name, row in self._rows.copy().items()}
 
 
-class ConnectionLike(OfItsProcess, Pipelined):
+class ConnectionLike(OfItsProcess, Follows, Pipelined):
     """What does not depend on how calls are waited for."""
 
     channel: Any
@@ -71,7 +81,9 @@ class ConnectionLike(OfItsProcess, Pipelined):
         self.target, self.timeout, self.device = target, timeout, device
         self.closed = False
         self._abandoned = False
+        self.server: Any = None  # what it says of itself
         self.devices: List[str] = []
+        self.targets, self._left = (target,), {}
         self._stubs: Dict[Any, Callable[..., Any]] = {}
         self._traffic = Counter()
         self.retries = Retries()
@@ -89,7 +101,7 @@ class ConnectionLike(OfItsProcess, Pipelined):
 
     def failure(self, error: grpc.RpcError) -> KilnError:
         """What to raise for a call that failed with `error`."""
-        return self.session.heed(from_rpc(error, self.target))
+        return self._place(self.session.heed(from_rpc(error, self.target)))
 
     def _unary(self, name: str, call: Callable[[Optional[float]], Any], timeout: Optional[float]) -> Waits[Any]:
         """The answer to a unary call that has so many seconds, made again as kiln.retries says."""
@@ -98,12 +110,20 @@ class ConnectionLike(OfItsProcess, Pipelined):
         self.retries.earn()
         for attempt in itertools.count(1):
             left = None if end is None else end - time.monotonic()
+            place, why = self.pipeline, None
             try:
                 return (yield call(left))
             except KilnError as error:
                 wait = self.retries.wait(name, error, attempt, left)
-                if wait is None:
+                if wait is None and not leaves(error):
                     raise
+                why = error
+            over = wait is None or attempt > 1 or why.code == "SHUTTING_DOWN"
+            if over and attempt < ATTEMPTS + len(self.targets) and (yield from self._elsewhere(why, place)):
+                continue
+            if wait is None:
+                raise why
+            log.info("%s at %s failed (%s): again in %.2f s, for the %d. time", name, self.target, why, wait, attempt)
             yield self.sleep(wait)
 
     def abandon(self) -> None:
@@ -126,8 +146,8 @@ class ConnectionLike(OfItsProcess, Pipelined):
         """What was sent and received so far, by call ("KernelService.Execute"), as itself or as a command."""
         return self._traffic.rows()
 
-    def no_server(self, timeout: float) -> KilnError:
-        return NoServer("no server answers at %s within %g s" % (self.target, timeout),
+    def no_server(self, timeout: Optional[float]) -> KilnError:
+        return NoServer("no server answers at %s within %g s" % (self.target, ANSWERING if timeout is None else timeout),
                         remedy="is kilnd running there?")  # fmt: skip
 
     def _free_now(self, handle: int) -> Waits[None]:
@@ -143,6 +163,9 @@ class ConnectionLike(OfItsProcess, Pipelined):
 
 class Connection(ConnectionLike):
     sleep = staticmethod(time.sleep)
+    # In this order: a call of another thread in between may then fail as one of the old server's.
+    parts = ("live", "session", "server", "devices", "shared_memory", "pipeline", "target", "channel", "reaper", "_stubs",
+             "_end")  # fmt: skip
 
     def __init__(self, target: str, credentials: Credentials, *, timeout: Optional[float] = None, device: str = ""):
         super().__init__(target, timeout, device)
@@ -150,9 +173,27 @@ class Connection(ConnectionLike):
         self.session = Session(self.channel, credentials.metadata, lost=self.live.clear)
         self.pipeline = Pipeline(self.channel, self.session, target)
         self.reaper = Reaper(*_enders(self.channel, target, self.live, self.session, self.pipeline))
-        weakref.finalize(self, self.reaper.stop).atexit = False
+        self._secure = credentials.tls
+        self._moving = threading.Lock()
+        self._end: Any = None
+        self._ends_with()
         _open.add(self)
         forks.opened(self)
+
+    def _ends_with(self) -> None:
+        if self._end is not None:
+            self._end.detach()
+        self._end = weakref.finalize(self, self.reaper.stop)
+        self._end.atexit = False
+
+    def _swap(self, other: "Connection") -> None:
+        super()._swap(other)
+        for one in (self, other):
+            if one.shared_memory is not None:
+                one.shared_memory.over(one.call, one.begin)
+
+    def _let_go(self, other: "Connection") -> None:
+        other.close(timeout=0)
 
     # -- calls
 
@@ -167,15 +208,17 @@ class Connection(ConnectionLike):
     def call(self, name: str, request: Any, timeout: Optional[float] = None) -> Any:
         """One unary call; a KilnError if it fails."""
         self.settle(name)
-        response = blocking(self._unary(name, lambda left: self.start(self.stub(name), request, left), timeout))
+        start = self.start_to_wait if name in SLOW else self.start
+        response = blocking(self._unary(name, lambda left: start(self.stub(name), request, left), timeout))
         self.count(name, request.ByteSize(), response.ByteSize())
         return response
 
-    def send(self, name: str, request: bytes, timeout: Optional[float] = None) -> Any:
-        """As call(), of a request that is written already."""
+    def send(self, name: str, request: bytes, timeout: Optional[float] = None, slow: bool = False) -> Any:
+        """As call(), of a request that is written already, and may take long to answer."""
         self.settle(name)
-        stub = self.stub(name, raw_request=True)
-        response = blocking(self._unary(name, lambda left: self.start(stub, request, left), timeout))
+        start = self.start_to_wait if slow else self.start
+        response = blocking(self._unary(
+            name, lambda left: start(self.stub(name, raw_request=True), request, left), timeout))  # fmt: skip
         self.count(name, len(request), response.ByteSize())
         return response
 
@@ -190,6 +233,31 @@ class Connection(ConnectionLike):
         except ValueError:
             if self.closed:
                 raise self.closed_error() from None
+            raise
+
+    def start_to_wait(self, stub: Any, request: Any, timeout: Optional[float] = None) -> Any:
+        """As start(), for what takes long: whatever ends the wait, such as Ctrl-C, ends the call at the server."""
+        begun: "futures.Future[Any]" = futures.Future()
+
+        def begin() -> None:
+            try:
+                begun.set_result(self.start(stub.future, request, timeout))
+            except BaseException as error:
+                begun.set_exception(error)
+
+        try:
+            if threading.current_thread() is threading.main_thread():
+                # In a thread where no Ctrl-C can come between the call's beginning and its name here.
+                threading.Thread(target=begin, name="kiln-call", daemon=True).start()
+            else:
+                begin()
+            return begun.result().result()
+        except grpc.RpcError as error:
+            raise self.failure(error) from None
+        except grpc.FutureCancelledError:  # the channel was closed
+            raise self.closed_error() from None
+        except BaseException:
+            begun.add_done_callback(lambda one: None if one.exception() else one.result().cancel())
             raise
 
     def begin(self, name: str, request: Any) -> Callable[[], Any]:
@@ -210,8 +278,8 @@ class Connection(ConnectionLike):
     def answered(self, answer: Answer) -> Any:
         try:
             return answer.result(self.timeout)
-        except KilnError:  # it may be a TimeoutError, and is what the server says
-            raise
+        except KilnError as error:  # it may be a TimeoutError, and is what the server says
+            raise self._place(error)
         except futures.TimeoutError:
             raise DeadlineExceeded("no answer within %g s" % self.timeout) from None
 
@@ -220,14 +288,24 @@ class Connection(ConnectionLike):
         if self.busy(name):
             blocking(self._settled(name))
 
-    def wait_until_ready(self, timeout: float) -> None:
+    def wait_until_ready(self, timeout: Optional[float]) -> None:
         """NoServer unless the server answers in time."""
-        ready = grpc.channel_ready_future(self.channel)
+        ready, patience = grpc.channel_ready_future(self.channel), Patience(self.target, timeout)
+        left = ANSWERING if timeout is None else timeout
+        end = time.monotonic() + left
         try:
-            ready.result(timeout=timeout)
-        except grpc.FutureTimeoutError:
+            while left > 0:
+                try:
+                    return ready.result(timeout=min(EVERY, left))
+                except grpc.FutureTimeoutError:
+                    pass
+                left = end - time.monotonic()
+                error = patience.look(self._secure)
+                if error is not None:
+                    raise error
+            raise self.no_server(timeout)
+        finally:
             ready.cancel()
-            raise self.no_server(timeout) from None
 
     def open_session(self, features: Sequence[str], lease: int, timeout: float) -> None:
         try:

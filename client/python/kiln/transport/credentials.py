@@ -52,14 +52,23 @@ class Credentials:
         self._value = self._with("" if self._token_file else token or "")
         self._channel = _channel_credentials(tls, certificate, key)
         says_who = bool(token or self._token_file) or any(name == "authorization" for name, _ in metadata)
-        if says_who and self._channel is None and not insecure and not stays_here(target):
-            raise InvalidArgument("the token would travel to %s where others can read it" % target,
-                                  remedy="give connect() tls=True, or the file of those who sign the server's "
-                                         "certificate; or insecure=True, where something else encrypts")  # fmt: skip
+        self._secret = says_who and self._channel is None and not insecure
+        self.check(target)
         if self._token_file:
             if not os.access(self._token_file, os.R_OK):
                 raise InvalidArgument("cannot read the token's file, %s" % self._token_file)
             self.metadata()
+
+    @property
+    def tls(self) -> bool:
+        return self._channel is not None
+
+    def check(self, target: str) -> None:
+        """InvalidArgument where a token must not go."""
+        if self._secret and not stays_here(target):
+            raise InvalidArgument("the token would travel to %s where others can read it" % target,
+                                  remedy="give connect() tls=True, or the file of those who sign the server's "
+                                         "certificate; or insecure=True, where something else encrypts")  # fmt: skip
 
     def channel(self, target: str, kind: Any = grpc) -> Any:
         """A channel of grpc, or of grpc.aio."""

@@ -90,6 +90,10 @@ class SharedMemory:
         # Of shared arrays, by handle.
         self._regions: Dict[int, Region] = {}
 
+    def over(self, call: Call, begin: Begin) -> None:
+        """Calls by these from now on."""
+        self._call, self._begin = call, begin
+
     def empty(self, shape: Tuple[int, ...], dtype: np.dtype) -> np.ndarray:
         """An array of zeros that is shared until it, and all that was made of it, is gone."""
         count = int(np.prod(shape, dtype=np.int64))

@@ -87,4 +87,7 @@ CHANNEL_OPTIONS = (
     # Room for a few chunks on the way; gRPC's own 64 KiB make a wait of every chunk.
     ("grpc.http2.lookahead_bytes", 8 * CHUNK),
     ("grpc.http2.max_frame_size", CHUNK),
+    # A server that comes back is found within seconds, not minutes.
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.max_reconnect_backoff_ms", 2000),
 )

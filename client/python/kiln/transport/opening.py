@@ -1,0 +1,76 @@
+"""From an address to a connection that can be used: the server answers, speaks our protocol, and has our device.
+
+A generator, for both kinds of connection (kiln/waiting.py).
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, Callable, List, NamedTuple, Optional, Sequence
+
+from kiln.errors import KilnError, NotFound, Unavailable, WrongVersion
+from kiln.stream import FEATURE as STREAM
+from kiln.transport import wire
+from kiln.transport.addresses import ANSWERING
+from kiln.transport.elsewhere import several
+from kiln.transport.shared_memory import offered
+from kiln.v1 import device_service_pb2
+from kiln.waiting import Waits
+
+
+class Opening(NamedTuple):
+    """What connect() was asked for."""
+
+    make: Callable[[str], Any]  # a connection to an address, not opened
+    lease: int
+    timeout: Optional[float]  # seconds for one address
+    stream: bool
+    shared_memory: bool
+
+
+def first(how: Opening, addresses: Sequence[str]) -> Waits[Any]:
+    """A connection to the first address that answers, which may go on to the others. What it raises is of one, or
+    NoServer of all."""
+    failed: List[KilnError] = []
+    for address in addresses:
+        connection = how.make(address)
+        try:
+            connection.server = yield from _open(connection, how)
+        except Unavailable as error:
+            failed.append(error)
+            continue
+        connection.targets, connection.reach = tuple(addresses), functools.partial(first, how)
+        if how.shared_memory:
+            connection.shared_memory = offered(address, connection.call, connection.begin, connection.server.features)
+        return connection
+    raise several(failed)
+
+
+def _open(connection: Any, how: Opening) -> Waits[device_service_pb2.ListDevicesResponse]:
+    """What the server says of itself, once it is known that it will do."""
+    timeout = ANSWERING if how.timeout is None else how.timeout
+    try:
+        yield connection.wait_until_ready(how.timeout)
+        server = yield connection.call("DeviceService.List", device_service_pb2.ListDevicesRequest(), timeout)
+        check_version(server, connection.target)
+        check_device(server, connection.target, connection.device)
+        connection.devices = [row.name for row in server.devices]
+        yield connection.open_session(server.features, how.lease, timeout)
+        connection.pipeline.on = how.stream and STREAM in server.features and connection.session.token is not None
+    except BaseException:
+        yield connection.close()
+        raise
+    return server
+
+
+def check_version(server: device_service_pb2.ListDevicesResponse, target: str) -> None:
+    if not server.protocol_min <= wire.PROTOCOL <= server.protocol_max:
+        raise WrongVersion("the server at %s speaks protocol %d to %d; this library speaks %d" %
+                           (target, server.protocol_min, server.protocol_max, wire.PROTOCOL),
+                           remedy="install the kiln package of the server's release")  # fmt: skip
+
+
+def check_device(server: device_service_pb2.ListDevicesResponse, target: str, device: str) -> None:
+    if device and device not in [row.name for row in server.devices]:
+        raise NotFound("the server at %s has no device %s" % (target, device), code="UNKNOWN_DEVICE",
+                       remedy="it has " + ", ".join(row.name for row in server.devices))  # fmt: skip
