@@ -1,7 +1,7 @@
 import type { DType, TypedArray } from "./dtype.js";
 import { checkDType, dtypes, isFloat } from "./dtype.js";
 import { badArgument, wrongShape } from "./errors.js";
-import { narrow } from "./floats.js";
+import { narrow, toOdd } from "./floats.js";
 
 export type Shape = readonly number[];
 
@@ -97,7 +97,8 @@ function converted(values: readonly (number | bigint | boolean)[], shape: Shape,
     if (!isFloat(dtype)) {
       made[at] = integer(value, dtype, kind === "signed", bytes * 8);
     } else {
-      made[at] = format === undefined ? Number(value) : format.bits(Number(value));
+      const number = typeof value === "bigint" && bytes < 8 ? toOdd(value) : Number(value);
+      made[at] = format === undefined ? number : format.bits(number);
     }
   });
   return new NdArray(dtype, shape, new Uint8Array(made.buffer));

@@ -5,9 +5,9 @@ import type { BufferDescription } from "./gen/kiln/v1/buffer_service_pb.js";
 import { BufferService, ReadResponseSchema, WriteRequestSchema } from "./gen/kiln/v1/buffer_service_pb.js";
 import type { BufferRefSchema } from "./gen/kiln/v1/tensor_pb.js";
 import type { Shape } from "./array.js";
-import { NdArray } from "./array.js";
+import { NdArray, byteCount } from "./array.js";
 import type { Client } from "./client.js";
-import type { CallOptions } from "./connection.js";
+import type { CallOptions } from "./options.js";
 import { decoded } from "./connection.js";
 import type { DType } from "./dtype.js";
 import { fromWire } from "./dtype.js";
@@ -35,13 +35,18 @@ export class DeviceBuffer {
     if (said === undefined) {
       throw new KilnError("INTERNAL", "the server made a buffer and did not say which");
     }
-    const shape = said.shape.map(Number);
-    return new DeviceBuffer(client, said.handle, Number(said.bytes), fromWire(said.dtype), shape, said.device);
+    const [bytes, shape, dtype] = [Number(said.bytes), said.shape.map(Number), fromWire(said.dtype)];
+    const wanted = dtype === undefined ? bytes : byteCount(dtype, shape);
+    if (!Number.isSafeInteger(bytes) || bytes !== wanted) {
+      const type = dtype === undefined ? "" : ` for ${dtype} [${shape}]`;
+      throw new KilnError("INTERNAL", `the server says that a buffer has ${said.bytes} bytes${type}`);
+    }
+    return new DeviceBuffer(client, said.handle, bytes, dtype, shape, said.device);
   }
 
   /** The part of the buffer from a byte on, as an argument of programs. */
   at(offset: number): BufferPart {
-    this.#inside(offset, 0);
+    this.inside(offset, 0);
     return new BufferPart(this, offset);
   }
 
@@ -52,7 +57,7 @@ export class DeviceBuffer {
 
   /** Puts bytes at an offset, in chunks: any number of them. */
   async writeBytes(offset: number, data: Uint8Array, options: CallOptions = {}): Promise<void> {
-    this.#inside(offset, data.length);
+    this.inside(offset, data.length);
     const value = { buffer: this.ref(offset), bytes: BigInt(data.length) };
     const header = toBinary(WriteRequestSchema, create(WriteRequestSchema, { part: { case: "header", value } }));
     await this.client.connection.clientStream(BufferService.method.write, writeRequests(header, data), options);
@@ -60,7 +65,7 @@ export class DeviceBuffer {
 
   /** The bytes from an offset on, chunk by chunk as they come, of which one is here at a time. */
   async *chunks(offset = 0, bytes = this.bytes - offset, options: CallOptions = {}): AsyncGenerator<Uint8Array, void> {
-    this.#inside(offset, bytes);
+    this.inside(offset, bytes);
     if (bytes === 0) {
       return;
     }
@@ -81,8 +86,8 @@ export class DeviceBuffer {
 
   /** The bytes from an offset on. */
   async readBytes(offset: number, bytes: number, options: CallOptions = {}): Promise<Uint8Array> {
-    this.#inside(offset, bytes);
-    const made = new Uint8Array(bytes);
+    this.inside(offset, bytes);
+    const made = room(bytes);
     let at = 0;
     for await (const part of this.chunks(offset, bytes, options)) {
       made.set(part, at);
@@ -114,7 +119,12 @@ export class DeviceBuffer {
   async free(options: CallOptions = {}): Promise<void> {
     if (!this.freed) {
       this.freed = true;
-      await this.client.call(BufferService.method.free, { handle: [this.handle] }, options);
+      try {
+        await this.client.call(BufferService.method.free, { handle: [this.handle] }, options);
+      } catch (error) {
+        this.freed = false; // the caller may try again
+        throw error;
+      }
     }
   }
 
@@ -122,7 +132,8 @@ export class DeviceBuffer {
     await this.free();
   }
 
-  #inside(offset: number, count: number) {
+  /** @internal An error for what is no part of the buffer. */
+  inside(offset: number, count: number) {
     if (![offset, count].every((value) => Number.isSafeInteger(value) && value >= 0)) {
       throw badArgument(`${count} bytes from ${offset} on: both are whole numbers of 0 or more`);
     }
@@ -139,6 +150,15 @@ export class BufferPart {
     readonly buffer: DeviceBuffer,
     readonly offset: number,
   ) {}
+}
+
+function room(bytes: number): Uint8Array {
+  try {
+    return new Uint8Array(bytes);
+  } catch (cause) {
+    const message = `${bytes} bytes are more than an array holds here: read them by chunks()`;
+    throw new KilnError("RESOURCE_EXHAUSTED", message, {}, { cause });
+  }
 }
 
 /**

@@ -1,5 +1,6 @@
 import type { DescMessage, DescMethodUnary, MessageInitShape, MessageShape } from "@bufbuild/protobuf";
 
+import type { AllocateRequestSchema } from "./gen/kiln/v1/buffer_service_pb.js";
 import { BufferService } from "./gen/kiln/v1/buffer_service_pb.js";
 import { DeviceService } from "./gen/kiln/v1/device_service_pb.js";
 import type { GradientRequestSchema, GradientResponse } from "./gen/kiln/v1/kernel_service_pb.js";
@@ -9,13 +10,14 @@ import { NdArray, array, byteCount } from "./array.js";
 import { DeviceBuffer } from "./buffer.js";
 import type { Collective, CollectiveKind } from "./collectives.js";
 import { collective } from "./collectives.js";
-import type { CallOptions } from "./connection.js";
-import { Connection, regardless, until } from "./connection.js";
+import { Connection } from "./connection.js";
 import type { DType, TypedArray } from "./dtype.js";
 import { dtypes } from "./dtype.js";
-import { KilnError, badArgument } from "./errors.js";
+import { KilnError, badArgument, closed } from "./errors.js";
 import type { Credentials } from "./identity.js";
 import { Identity } from "./identity.js";
+import type { CallOptions } from "./options.js";
+import { regardless, until } from "./options.js";
 import type { Compilable, CompileOptions } from "./program.js";
 import { Program, messageOf } from "./program.js";
 import type { Step } from "./recording.js";
@@ -25,6 +27,10 @@ import { Stream } from "./stream.js";
 
 /** The version of the protocol that this package speaks. */
 const protocol = 1;
+// In milliseconds: a lease travels as seconds in 32 bits.
+const mostLease = 1000 * 0xffffffff;
+// How many milliseconds what is under way has to end when a client is closed.
+const farewell = 5000;
 
 export interface ConnectOptions extends Credentials, CallOptions {
   /** Where graphs are compiled and buffers are; else on the server's first device. */
@@ -44,6 +50,10 @@ export type PlaceOptions = CallOptions & { device?: string | undefined };
  * machine. Credentials that are not given are those of the environment. Without a timeout it waits 10 s.
  */
 export async function connect(address?: string, options: ConnectOptions = {}): Promise<Client> {
+  const lease = options.lease ?? 30_000;
+  if (!(lease >= 0 && lease <= mostLease)) {
+    throw badArgument(`lease: ${lease} is no number of milliseconds from 0 to ${mostLease}`);
+  }
   const target = address || process.env.KILN_ADDR || "localhost:7437";
   const how = until(
     options.timeout === undefined && options.deadline === undefined ? { ...options, timeout: 10_000 } : options,
@@ -61,7 +71,6 @@ export async function connect(address?: string, options: ConnectOptions = {}): P
       const message = `the server at ${target} has no device ${options.device}; it has ${devices.join(", ")}`;
       throw new KilnError("NOT_FOUND", message, { code: "UNKNOWN_DEVICE" });
     }
-    const lease = options.lease ?? 30_000;
     if (lease > 0 && said.features.includes("sessions")) {
       connection.session = new Session(connection, lease);
       await connection.session.open(how);
@@ -126,8 +135,7 @@ export class Client implements AsyncDisposable {
     if (!Number.isSafeInteger(bytes) || bytes < 0) {
       throw badArgument(`allocate: ${bytes} is no number of bytes`);
     }
-    const size = { case: "bytes" as const, value: BigInt(bytes) };
-    return DeviceBuffer.of(this, (await this.call(BufferService.method.allocate, { device, size }, options)).buffer);
+    return this.#allocated({ device, size: { case: "bytes", value: BigInt(bytes) } }, bytes, options);
   }
 
   /** Makes a buffer with an array of zeros. */
@@ -136,9 +144,22 @@ export class Client implements AsyncDisposable {
     shape: Shape,
     { device = this.device, ...options }: PlaceOptions = {},
   ): Promise<DeviceBuffer> {
-    byteCount(dtype, shape);
-    const size = { case: "type" as const, value: { dtype: dtypes[dtype].wire, shape: shape.map(BigInt) } };
-    return DeviceBuffer.of(this, (await this.call(BufferService.method.allocate, { device, size }, options)).buffer);
+    const bytes = byteCount(dtype, shape);
+    const value = { dtype: dtypes[dtype].wire, shape: shape.map(BigInt) };
+    return this.#allocated({ device, size: { case: "type", value } }, bytes, options);
+  }
+
+  async #allocated(
+    request: MessageInitShape<typeof AllocateRequestSchema>,
+    bytes: number,
+    options: CallOptions,
+  ): Promise<DeviceBuffer> {
+    const { buffer } = await this.call(BufferService.method.allocate, request, options);
+    const made = DeviceBuffer.of(this, buffer);
+    if (made.bytes !== bytes) {
+      throw new KilnError("INTERNAL", `the server made a buffer of ${made.bytes} bytes, not ${bytes}`);
+    }
+    return made;
   }
 
   /** Makes a buffer with an array. */
@@ -160,13 +181,16 @@ export class Client implements AsyncDisposable {
 
   /** The client's stream of commands. It is begun when it is first asked for, and anew when its session has ended. */
   stream(): Stream {
+    if (this.#closing !== undefined) {
+      throw closed();
+    }
     const { session } = this.connection;
     if (!this.features.includes("submit") || session?.token === undefined) {
       const message = "the server has no streams of commands under a session";
       throw new KilnError("UNIMPLEMENTED", message, { code: "NOT_IMPLEMENTED" });
     }
     if (this.#stream === undefined || this.#stream.ended) {
-      this.#stream = new Stream(this, session);
+      this.#stream = new Stream(this, session, this.#stream);
     }
     return this.#stream;
   }
@@ -181,15 +205,19 @@ export class Client implements AsyncDisposable {
     return collective(this, kind, what);
   }
 
-  /** Ends the session, with all that was made under it, and the connection. Twice is once. */
+  /**
+   * Ends the session, with all that was made under it, and the connection; what is under way has 5 s to end. Twice is
+   * once. A program with a stream does not end before its client is closed.
+   */
   close(): Promise<void> {
     this.#closing ??= this.#close();
     return this.#closing;
   }
 
   async #close(): Promise<void> {
-    await this.#stream?.close();
-    await this.connection.session?.close();
+    const deadline = Date.now() + farewell;
+    await this.#stream?.close(deadline - farewell / 5);
+    await this.connection.session?.close(deadline);
     this.connection.close();
   }
 

@@ -3,7 +3,7 @@ import type { DeviceBuffer } from "./buffer.js";
 import type { Reduction } from "./build/reducing.js";
 import { reductions } from "./build/reducing.js";
 import type { Client } from "./client.js";
-import type { CallOptions } from "./connection.js";
+import type { CallOptions } from "./options.js";
 import { dtypes } from "./dtype.js";
 import { badArgument } from "./errors.js";
 

@@ -10,39 +10,26 @@ import type {
 } from "@bufbuild/protobuf";
 import * as grpc from "@grpc/grpc-js";
 
-import { KilnError, fromStatus, givenUp } from "./errors.js";
+import { DeviceService } from "./gen/kiln/v1/device_service_pb.js";
+import { KilnError, badArgument, closed, fromStatus, givenUp } from "./errors.js";
 import type { Identity } from "./identity.js";
+import type { CallOptions } from "./options.js";
+import { onAbort, orGivenUp, until } from "./options.js";
 import { Retries } from "./retries.js";
 import type { Session } from "./session.js";
-
-/** Of every call that talks to the server. What is given up with `signal` ends on the server, too. */
-export interface CallOptions {
-  signal?: AbortSignal | undefined;
-  /** Milliseconds that the whole may take. */
-  timeout?: number | undefined;
-  /** The same as a moment, as Date.now() counts. */
-  deadline?: number | undefined;
-  /** The trace that the call is part of, as the W3C has it ("00-…-…-01"). */
-  traceparent?: string | undefined;
-}
-
-/** For what makes several calls: one deadline for them all. */
-export function until(options: CallOptions): CallOptions {
-  const { timeout, deadline, ...rest } = options;
-  const moment = timeout === undefined ? deadline : Math.min(deadline ?? Infinity, Date.now() + timeout);
-  return { ...rest, deadline: moment };
-}
-
-/** What must happen although its caller gave up. */
-export const regardless = ({ traceparent }: CallOptions): CallOptions => ({ traceparent, timeout: 10_000 });
 
 const sessionHeader = "kiln-session-bin";
 
 const channelOptions: grpc.ClientOptions = {
   // A proxy for web pages is no way to a compute server.
   "grpc.enable_http_proxy": 0,
-  "grpc.max_receive_message_length": -1,
+  "grpc.max_receive_message_length": 256 << 20, // a server that has more to say sends chunks
   "grpc.max_send_message_length": -1,
+  // Nor does a name's text record say how calls are made.
+  "grpc.service_config_disable_resolution": 1,
+  // A call on a connection that is dead must end: by a ping as seldom as any server allows. Streams look more often.
+  "grpc.keepalive_time_ms": 310_000,
+  "grpc.keepalive_timeout_ms": 20_000,
   // Every client has a connection of its own, and makes calls again itself.
   "grpc.use_local_subchannel_pool": 1,
   "grpc.enable_retries": 0,
@@ -53,7 +40,8 @@ const channelOptions: grpc.ClientOptions = {
 };
 
 const same = (bytes: Uint8Array) => Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
-const asIs = (bytes: Buffer): Uint8Array => bytes;
+// No Buffer, whose `slice` shares its memory.
+const plain = (bytes: Buffer) => new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.length);
 const path = (method: DescMethod) => `/${method.parent.typeName}/${method.name}`;
 
 /**
@@ -61,7 +49,7 @@ const path = (method: DescMethod) => `/${method.parent.typeName}/${method.name}`
  * errors.
  */
 export class Connection {
-  readonly #client: grpc.Client;
+  #client: grpc.Client;
   readonly #who: Identity;
   readonly #retries = new Retries();
   session: Session | undefined;
@@ -72,20 +60,45 @@ export class Connection {
     who: Identity,
   ) {
     this.#who = who;
-    this.#client = new grpc.Client(address, who.transport, channelOptions);
+    this.#client = this.#dialed();
+  }
+
+  #dialed(): grpc.Client {
+    try {
+      return new grpc.Client(this.address, this.#who.transport, channelOptions);
+    } catch (cause) {
+      const message = `"${this.address}" is no address of a server, as "host:port" and "unix:PATH" are`;
+      throw new KilnError("INVALID_ARGUMENT", message, { code: "BAD_ARGUMENT" }, { cause });
+    }
+  }
+
+  /** Dials anew for the calls that follow: the peer is silent. */
+  redial() {
+    if (!this.#closed) {
+      this.#client.close(); // when its calls have ended
+      this.#client = this.#dialed();
+    }
   }
 
   /** Waits until the server is there. */
   async ready({ signal, deadline = Infinity }: CallOptions): Promise<void> {
-    await orGivenUp(signal, () => {
-      return new Promise<void>((resolve, reject) => {
-        this.#client.waitForReady(deadline, (error) => (error ? reject(this.#silent()) : resolve()));
-      });
+    const isReady = await orGivenUp(signal, () => {
+      return new Promise<boolean>((resolve) => this.#client.waitForReady(deadline, (error) => resolve(!error)));
     });
+    if (!isReady) {
+      const why = await this.#whyNot();
+      throw new KilnError("UNAVAILABLE", `no server answers at ${this.address}${why}: is kilnd running there?`);
+    }
   }
 
-  #silent() {
-    return new KilnError("UNAVAILABLE", `no server answers at ${this.address}: is kilnd running there?`);
+  /** What keeps the connection from being made, which gRPC tells a call alone. */
+  async #whyNot(): Promise<string> {
+    const { list } = DeviceService.method;
+    const soon = { deadline: Date.now() + 200 };
+    const said = await new Promise<grpc.ServiceError | null>((resolve) => {
+      this.#client.makeUnaryRequest(path(list), same, plain, new Uint8Array(), new grpc.Metadata(), soon, resolve);
+    });
+    return said?.code === grpc.status.UNAVAILABLE ? ` (${said.details})` : "";
   }
 
   close() {
@@ -99,7 +112,7 @@ export class Connection {
       throw givenUp(signal);
     }
     if (this.#closed) {
-      throw new KilnError("CANCELLED", "the client was closed");
+      throw closed();
     }
   }
 
@@ -107,13 +120,13 @@ export class Connection {
     const made = new grpc.Metadata();
     const token = this.#who.bearer();
     if (token !== undefined) {
-      made.set("authorization", `Bearer ${token}`);
+      setText(made, "authorization", `Bearer ${token}`, "the token");
     }
     if (session !== undefined && method.parent.name !== "SessionService") {
       made.set(sessionHeader, Buffer.from(session));
     }
     if (traceparent !== undefined) {
-      made.set("traceparent", traceparent);
+      setText(made, "traceparent", traceparent, "traceparent");
     }
     return made;
   }
@@ -125,7 +138,7 @@ export class Connection {
     options: CallOptions = {},
   ): Promise<MessageShape<O>> {
     const { signal, deadline, traceparent } = until(options);
-    const bytes = toBinary(method.input, create(method.input, request));
+    const bytes = encoded(method.input, request);
     this.#retries.earn();
     for (let attempt = 1; ; attempt++) {
       try {
@@ -144,7 +157,7 @@ export class Connection {
   #once(method: DescMethod, bytes: Uint8Array, signal?: AbortSignal, deadline?: number, trace?: string) {
     return this.#answered(signal, (callback) => {
       const metadata = this.#metadata(method, trace);
-      return this.#client.makeUnaryRequest(path(method), same, asIs, bytes, metadata, deadlineOf(deadline), callback);
+      return this.#client.makeUnaryRequest(path(method), same, plain, bytes, metadata, deadlineOf(deadline), callback);
     });
   }
 
@@ -153,15 +166,14 @@ export class Connection {
     return new Promise((resolve, reject) => {
       this.#check(signal);
       const call = begin((error, answer) => {
-        signal?.removeEventListener("abort", giveUp);
+        forget();
         if (error === null) {
           resolve(answer!);
         } else {
           reject(signal?.aborted ? givenUp(signal) : this.heed(fromStatus(error)));
         }
       });
-      const giveUp = () => call.cancel();
-      signal?.addEventListener("abort", giveUp, { once: true });
+      const forget = onAbort(signal, () => call.cancel());
     });
   }
 
@@ -171,7 +183,14 @@ export class Connection {
     let writer: grpc.ClientWritableStream<Uint8Array> | undefined;
     const answer = this.#answered(signal, (callback) => {
       const metadata = this.#metadata(method, traceparent);
-      writer = this.#client.makeClientStreamRequest(path(method), same, asIs, metadata, deadlineOf(deadline), callback);
+      writer = this.#client.makeClientStreamRequest(
+        path(method),
+        same,
+        plain,
+        metadata,
+        deadlineOf(deadline),
+        callback,
+      );
       return writer;
     });
     let ended = false;
@@ -195,11 +214,10 @@ export class Connection {
   ): AsyncGenerator<Uint8Array, void, undefined> {
     const { signal, deadline, traceparent } = until(options);
     this.#check(signal);
-    const bytes = toBinary(method.input, create(method.input, request));
+    const bytes = encoded(method.input, request);
     const metadata = this.#metadata(method, traceparent);
-    const call = this.#client.makeServerStreamRequest(path(method), same, asIs, bytes, metadata, deadlineOf(deadline));
-    const giveUp = () => call.cancel();
-    signal?.addEventListener("abort", giveUp, { once: true });
+    const call = this.#client.makeServerStreamRequest(path(method), same, plain, bytes, metadata, deadlineOf(deadline));
+    const forget = onAbort(signal, () => call.cancel());
     try {
       for await (const message of call) {
         yield message as Uint8Array;
@@ -207,7 +225,7 @@ export class Connection {
     } catch (error) {
       throw signal?.aborted ? givenUp(signal) : this.heed(fromStatus(error as grpc.ServiceError));
     } finally {
-      signal?.removeEventListener("abort", giveUp);
+      forget();
       call.on("error", () => {}); // of a call that its reader gave up
       call.cancel();
     }
@@ -215,7 +233,8 @@ export class Connection {
 
   /** Begins a stream in both directions, under a session's token. */
   duplex(method: DescMethod, session: Uint8Array): grpc.ClientDuplexStream<Uint8Array, Uint8Array> {
-    return this.#client.makeBidiStreamRequest(path(method), same, asIs, this.#metadata(method, undefined, session));
+    this.#check();
+    return this.#client.makeBidiStreamRequest(path(method), same, plain, this.#metadata(method, undefined, session));
   }
 
   /** Lets the session know if it is gone. */
@@ -236,26 +255,24 @@ export function decoded<S extends DescMessage>(schema: S, bytes: Uint8Array): Me
   }
 }
 
+/** A message's bytes; an error for values that its fields do not hold. */
+export function encoded<S extends DescMessage>(schema: S, message: MessageInitShape<S>): Uint8Array {
+  try {
+    return toBinary(schema, create(schema, message));
+  } catch (cause) {
+    const { message: why } = cause as Error;
+    throw new KilnError("INVALID_ARGUMENT", `no ${schema.name}: ${why}`, { code: "BAD_ARGUMENT" }, { cause });
+  }
+}
+
+function setText(metadata: grpc.Metadata, key: string, value: string, what: string) {
+  try {
+    metadata.set(key, value);
+  } catch {
+    throw badArgument(`${what} has characters, as a line's end, that no header may have`);
+  }
+}
+
 type Begin<C> = (callback: (error: grpc.ServiceError | null, answer?: Uint8Array) => void) => C;
 
 const deadlineOf = (deadline: number | undefined): grpc.CallOptions => (deadline === undefined ? {} : { deadline });
-
-/** What `wait` gives, unless the signal comes first. */
-export async function orGivenUp<T>(signal: AbortSignal | undefined, wait: () => Promise<T>): Promise<T> {
-  if (signal === undefined) {
-    return wait();
-  }
-  if (signal.aborted) {
-    throw givenUp(signal);
-  }
-  let giveUp = () => {};
-  const aborted = new Promise<never>((_, reject) => {
-    giveUp = () => reject(givenUp(signal));
-    signal.addEventListener("abort", giveUp, { once: true });
-  });
-  try {
-    return await Promise.race([wait(), aborted]);
-  } finally {
-    signal.removeEventListener("abort", giveUp);
-  }
-}

@@ -81,6 +81,9 @@ export function wrongDType(message: string): KilnError {
   return new KilnError("INVALID_ARGUMENT", message, { code: "DTYPE_MISMATCH" });
 }
 
+/** Of what a client is asked that was closed. */
+export const closed = () => new KilnError("CANCELLED", "the client was closed");
+
 /** Of a call that its caller gave up: by AbortSignal.timeout, or otherwise. */
 export function givenUp(signal: AbortSignal): KilnError {
   const late = signal.reason instanceof DOMException && signal.reason.name === "TimeoutError";

@@ -111,17 +111,19 @@ export function patternOf(wire: WireDType, value: number): bigint {
   return Number.isNaN(value) ? 0x7ff8000000000000n : word.getBigUint64(0);
 }
 
-/** The same of an integer of up to 64 bits. */
+/** The same of an integer of any size. */
 export function patternOfInteger(wire: WireDType, value: bigint): bigint {
-  if (!formats.has(wire)) {
-    return patternOf(wire, Number(value));
-  }
-  // What a double does not hold is cut off, and leaves a mark in the last bit, so that it is rounded once.
+  return patternOf(wire, formats.has(wire) ? toOdd(value) : Number(value));
+}
+
+/** An integer as a double that rounds as it does, once, to any float of 32 bits or less. */
+export function toOdd(value: bigint): number {
+  // What a double does not hold is cut off, and leaves a mark in the last bit.
   const magnitude = value < 0n ? -value : value;
   const excess = BigInt(Math.max(0, magnitude.toString(2).length - 53));
   const kept = magnitude >> excess;
   const odd = kept << excess === magnitude ? kept : kept | 1n;
-  return patternOf(wire, (value < 0n ? -1 : 1) * Number(odd) * 2 ** Number(excess));
+  return (value < 0n ? -1 : 1) * Number(odd) * 2 ** Number(excess);
 }
 
 /** A number's bits in one of the floats, rounded to nearest, ties to even; of 64 bits, `patternOf` alone gives them. */

@@ -1,4 +1,5 @@
 import { readFileSync } from "node:fs";
+import { isIPv4 } from "node:net";
 import { credentials } from "@grpc/grpc-js";
 import type { ChannelCredentials } from "@grpc/grpc-js";
 
@@ -25,8 +26,17 @@ export interface Credentials {
 // For so many milliseconds a token's file is believed unchanged.
 const believed = 1000;
 
-// What does not leave this machine, as an address is written.
-const here = /^((dns:(\/\/\/)?|ipv4:|ipv6:)?(localhost:|127\.|\[::1\]:)|unix:)/;
+/** Whether all that is sent to an address stays on this machine. One may name several hosts. */
+function staysHere(address: string): boolean {
+  const [, list, rest] = /^(?:dns:(?:\/\/\/)?|(ipv4:|ipv6:))?(.*)$/s.exec(address)!;
+  const hosts = list === undefined ? [rest!] : rest!.split(",");
+  return address.startsWith("unix:") || hosts.every(isLoopback);
+}
+
+function isLoopback(text: string): boolean {
+  const [, host] = /^(.*?)(?::\d+)?$/s.exec(text)!;
+  return host === "localhost" || host === "[::1]" || (isIPv4(host!) && host!.startsWith("127."));
+}
 
 export class Identity {
   readonly transport: ChannelCredentials;
@@ -38,7 +48,7 @@ export class Identity {
     const { token, tokenFile, tls } = withEnvironment(given);
     const encrypted = tls !== undefined && tls !== false;
     const tells = token !== undefined || tokenFile !== undefined;
-    if (tells && !encrypted && !given.insecureToken && !here.test(address)) {
+    if (tells && !encrypted && !given.insecureToken && !staysHere(address)) {
       const other = "or insecureToken, where something else encrypts";
       throw badArgument(`the token would travel to ${address} where others can read it: give tls; ${other}`);
     }

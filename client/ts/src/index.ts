@@ -17,7 +17,7 @@ export type { Pair } from "./build/movement.js";
 export type { Reduction } from "./build/reducing.js";
 export type { Tensor, Windows } from "./build/tensor.js";
 export type { Collective, CollectiveKind } from "./collectives.js";
-export type { CallOptions } from "./connection.js";
+export type { CallOptions } from "./options.js";
 export type { DType, TypedArray } from "./dtype.js";
 export { KilnError } from "./errors.js";
 export type { CodeName, Details, StatusName } from "./errors.js";

@@ -1,32 +1,28 @@
-import { create, toBinary } from "@bufbuild/protobuf";
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { ClientDuplexStream, StatusObject } from "@grpc/grpc-js";
 
+import { Answers } from "./answers.js";
 import type { SubmitResponse } from "./gen/kiln/v1/kernel_service_pb.js";
 import { KernelService, SubmitRequestSchema, SubmitResponseSchema } from "./gen/kiln/v1/kernel_service_pb.js";
 import type { Connection } from "./connection.js";
-import { decoded } from "./connection.js";
-import { KilnError, fromCommand, fromStatus } from "./errors.js";
+import { decoded, encoded } from "./connection.js";
+import { KilnError, closed, fromStatus } from "./errors.js";
 import type { Session } from "./session.js";
 
 const protocol = 1;
 // What may be unconfirmed before a sender waits; an answer is asked for at a quarter of it.
 const mostCommands = 1024;
 const mostBytes = 16 << 20;
-const again = 50; // ms between two attempts to reconnect
-const farewell = 5000; // ms
+// Milliseconds between two attempts to reconnect: at first, and at most.
+const again = 50;
+const mostAgain = 1000;
 
 export type Command = NonNullable<MessageInitShape<typeof SubmitRequestSchema>["command"]>;
 
-/** An answer that is on its way. */
-interface Asked {
-  data: Uint8Array[];
-  resolve(data: Uint8Array): void;
-  reject(failed: KilnError): void;
-}
-
+/** A command that is not confirmed. */
 interface Kept {
   readonly id: bigint;
+  readonly isAsked: boolean; // somebody waits for its answer
   readonly bytes: Uint8Array;
 }
 
@@ -52,33 +48,55 @@ export class Link {
   #full = false; // the connection takes no more for the moment
   #bytes = 0; // of #kept
   #unasked = { commands: 0, bytes: 0 };
-  #lost: number | undefined; // when the connection was
-  readonly #asked = new Map<bigint, Asked>();
+  #lost: number | undefined; // when the connection was; a new one must bring an answer, if one is due, to count
+  #attempts = 0; // to reconnect, since then
+  readonly #answers = new Answers();
   readonly #waiting: (() => void)[] = [];
 
   constructor(
     readonly connection: Connection,
     readonly session: Session,
+    before?: Link,
   ) {
     this.#token = session.token!;
+    if (before !== undefined && Buffer.compare(before.#token, this.#token) === 0) {
+      // The server passes over numbers that it had under this session.
+      this.#last = this.#seen = before.#last;
+      this.#failure = before.takeFailure();
+    }
+    session.unanswered = () => this.#call?.cancel(); // or a peer that is silent would be waited for
     this.#connect();
   }
 
   /** Sends a command whose answer nobody waits for. It waits itself while as much is unconfirmed as may be. */
   send(command: Command, tag = ""): Promise<void> {
-    return new Promise((resolve, reject) => this.#enter(() => resolve(this.#keep(command, tag)), reject));
-  }
-
-  /** Sends a command, and gives the data of its answer. */
-  ask(command: Command): Promise<Uint8Array> {
     return new Promise((resolve, reject) => {
-      this.#enter(() => this.#keep(command, "", { data: [], resolve, reject }), reject);
+      this.#enter(() => {
+        this.#keep(command, tag, false);
+        resolve();
+      }, reject);
     });
   }
 
-  /** Commands go in the order in which they were given. */
+  /** Sends a command, and gives the data of its answer, of so many bytes. */
+  ask(command: Command, bytes = 0): Promise<Uint8Array> {
+    return new Promise((resolve, reject) => {
+      this.#enter(() => this.#answers.expect(this.#keep(command, "", true), bytes, resolve, reject), reject);
+    });
+  }
+
+  /** Commands go in the order in which they were given. One that cannot be written is refused, and harms no other. */
   #enter(keep: () => void, reject: (failed: KilnError) => void) {
-    const enter = () => (this.ended === undefined ? keep() : reject(this.ended));
+    const enter = () => {
+      if (this.ended !== undefined) {
+        return reject(this.ended);
+      }
+      try {
+        keep();
+      } catch (error) {
+        reject(error as KilnError);
+      }
+    };
     if (this.ended !== undefined || (this.#hasRoom && this.#waiting.length === 0)) {
       enter();
     } else {
@@ -90,23 +108,22 @@ export class Link {
     return this.#kept.length < mostCommands && this.#bytes < mostBytes;
   }
 
-  #keep(command: Command, tag: string, asked?: Asked) {
-    const id = ++this.#last;
-    const request = create(SubmitRequestSchema, { commandId: id, acknowledged: this.#seen, tag, command });
-    let bytes = toBinary(SubmitRequestSchema, request);
+  /** Numbers a command and puts it on its way. */
+  #keep(command: Command, tag: string, isAsked: boolean): bigint {
+    const id = this.#last + 1n;
+    const request = { commandId: id, acknowledged: this.#seen, tag, command };
+    let bytes = encoded(SubmitRequestSchema, { ...request, answer: isAsked });
     this.#unasked.commands++;
     this.#unasked.bytes += bytes.length;
-    if (asked !== undefined || 4 * this.#unasked.commands > mostCommands || 4 * this.#unasked.bytes > mostBytes) {
-      request.answer = true;
-      bytes = toBinary(SubmitRequestSchema, request);
+    if (isAsked || 4 * this.#unasked.commands > mostCommands || 4 * this.#unasked.bytes > mostBytes) {
+      bytes = isAsked ? bytes : encoded(SubmitRequestSchema, { ...request, answer: true });
       this.#unasked = { commands: 0, bytes: 0 };
     }
-    if (asked !== undefined) {
-      this.#asked.set(id, asked);
-    }
-    this.#kept.push({ id, bytes });
+    this.#last = id;
+    this.#kept.push({ id, bytes, isAsked });
     this.#bytes += bytes.length;
     this.#pump();
+    return id;
   }
 
   /** The first failure of a command that nobody waited for, once; those after it are forgotten. */
@@ -116,29 +133,37 @@ export class Link {
     return failed;
   }
 
-  /** Ends the stream when all that was sent has ended, or soon. */
-  async close(): Promise<void> {
-    const timer = setTimeout(() => this.#end(new KilnError("CANCELLED", "the client was closed")), farewell);
-    // The answer of a last command confirms all.
-    await this.ask({ case: "fence", value: {} }).catch(() => {});
-    clearTimeout(timer);
+  /** Ends the stream when all that was sent has ended, or at a moment of Date.now()'s. */
+  async close(deadline: number): Promise<void> {
+    if (this.#kept.length > 0 || this.#waiting.length > 0) {
+      const timer = setTimeout(() => this.end(closed()), deadline - Date.now());
+      // The answer of a last command confirms all.
+      await this.ask({ case: "fence", value: {} }).catch(() => {});
+      clearTimeout(timer);
+    }
     this.#closing = true;
     this.#call?.end();
-    this.#end(new KilnError("CANCELLED", "the client was closed"));
+    this.end(closed());
   }
 
   // -- what goes out
 
-  /** Begins a stream with the hello; then goes all that is kept. */
   #connect() {
+    try {
+      this.#begin();
+    } catch (error) {
+      this.end(asKilnError(error)); // of a token that cannot be sent
+    }
+  }
+
+  /** Begins a stream with the hello; then goes all that is kept. */
+  #begin() {
     const call = this.connection.duplex(KernelService.method.submit, this.#token);
     const isOurs = () => this.#call === call;
     this.#call = call;
     this.#unsent = 0;
     this.#full = false;
-    for (const asked of this.#asked.values()) {
-      asked.data = []; // it comes again, from its beginning
-    }
+    this.#answers.again();
     call.on("data", (bytes: Uint8Array) => isOurs() && this.#read(bytes));
     call.on("drain", () => {
       if (isOurs()) {
@@ -149,8 +174,7 @@ export class Link {
     call.on("error", () => {}); // the status says it, too
     call.on("status", (status: StatusObject) => isOurs() && this.#lose(status));
     const value = { protocolMin: protocol, protocolMax: protocol, sessionToken: this.#token };
-    const hello = create(SubmitRequestSchema, { acknowledged: this.#seen, command: { case: "hello", value } });
-    call.write(toBinary(SubmitRequestSchema, hello));
+    call.write(encoded(SubmitRequestSchema, { acknowledged: this.#seen, command: { case: "hello", value } }));
     this.#pump();
   }
 
@@ -169,26 +193,27 @@ export class Link {
     this.#lost ??= performance.now();
     const mayPass = !this.#closing && failed.code === undefined && passing.has(failed.status);
     if (mayPass && performance.now() - this.#lost <= this.session.lease) {
-      setTimeout(() => this.ended === undefined && this.#connect(), again);
+      const pause = Math.min(mostAgain, again * 2 ** this.#attempts++);
+      setTimeout(() => this.ended === undefined && this.#connect(), pause);
     } else {
-      this.#end(failed);
+      this.end(failed);
     }
   }
 
-  #end(failed: KilnError) {
+  /** Ends it at once. */
+  end(failed: KilnError) {
     if (this.ended !== undefined) {
       return;
     }
     this.ended = failed;
+    this.session.unanswered = undefined;
+    this.#failure ??= this.#kept.some((kept) => !kept.isAsked) ? failed : undefined;
     const call = this.#call;
     this.#call = undefined;
     if (!this.#closing) {
       call?.cancel();
     }
-    for (const asked of this.#asked.values()) {
-      asked.reject(failed);
-    }
-    this.#asked.clear();
+    this.#answers.giveUp(failed);
     this.#waiting.splice(0).forEach((enter) => enter());
   }
 
@@ -198,39 +223,41 @@ export class Link {
     try {
       this.#take(decoded(SubmitResponseSchema, bytes));
     } catch (error) {
-      this.#end(error as KilnError); // of a server that speaks another language
+      this.end(asKilnError(error)); // of a server that speaks another language
     }
   }
 
   #take(answer: SubmitResponse) {
     const { commandId: id, event, more } = answer;
-    this.#lost = undefined;
     if (event.case === "welcome") {
-      this.#giveUp(event.value.answersLost);
-      return;
+      return this.#goOn(event.value.answersLost);
     }
     if (id <= this.#seen) {
       return; // it comes a second time
     }
-    const asked = this.#asked.get(id);
-    if (event.case === "data") {
-      asked?.data.push(event.value);
+    if (id > this.#last) {
+      throw new KilnError("INTERNAL", `the server answers command ${id}, and the last is ${this.#last}`);
     }
-    if (more) {
-      return;
+    const failed = this.#answers.take(answer);
+    this.#failure ??= failed;
+    if (!more) {
+      this.#lost = undefined;
+      this.#attempts = 0;
+      this.#confirm(id);
     }
-    const failed = event.case === "failed" ? ofCommand(event.value, id) : undefined;
-    this.#confirm(id);
-    if (asked === undefined) {
-      this.#failure ??= failed;
-      return;
+  }
+
+  /** There is a connection again. The answers up to `lost` are no longer all there. */
+  #goOn(lost: bigint) {
+    if (this.#kept.length === 0) {
+      this.#lost = undefined;
     }
-    this.#asked.delete(id);
-    if (failed === undefined) {
-      asked.resolve(joined(asked.data));
-    } else {
-      asked.reject(failed);
+    const { address } = this.connection;
+    const gone = (what: string) => new KilnError("UNAVAILABLE", `the connection to ${address} was lost with ${what}`);
+    if (this.#kept.some((kept) => kept.id <= lost && !kept.isAsked)) {
+      this.#failure ??= gone("answers: whether all commands succeeded is not known");
     }
+    this.#answers.giveUp(gone("an answer: ask again"), lost);
   }
 
   /** All up to this command have ended. */
@@ -244,33 +271,7 @@ export class Link {
       this.#waiting.shift()!();
     }
   }
-
-  /** The answers up to `lost` are no longer all there. */
-  #giveUp(lost: bigint) {
-    for (const [id, asked] of this.#asked) {
-      if (id <= lost) {
-        this.#asked.delete(id);
-        const { address } = this.connection;
-        asked.reject(new KilnError("UNAVAILABLE", `the connection to ${address} was lost with an answer: ask again`));
-      }
-    }
-  }
 }
 
-function ofCommand(said: { status: Uint8Array; causeCommandId: bigint; tag: string }, id: bigint): KilnError {
-  return fromCommand(said.status, said.causeCommandId || id, said.tag);
-}
-
-function joined(parts: Uint8Array[]): Uint8Array {
-  const [only] = parts;
-  if (parts.length === 1 && only !== undefined) {
-    return only;
-  }
-  const made = new Uint8Array(parts.reduce((total, part) => total + part.length, 0));
-  let at = 0;
-  for (const part of parts) {
-    made.set(part, at);
-    at += part.length;
-  }
-  return made;
-}
+const asKilnError = (error: unknown): KilnError =>
+  error instanceof KilnError ? error : new KilnError("INTERNAL", String(error), {}, { cause: error });

@@ -9,6 +9,7 @@ import type {
   ResultValue,
 } from "./gen/kiln/v1/kernel_service_pb.js";
 import { ArgumentSchema, ExecuteRequestSchema, KernelService, ResultMode } from "./gen/kiln/v1/kernel_service_pb.js";
+import { BufferService } from "./gen/kiln/v1/buffer_service_pb.js";
 import type { BufferDescription } from "./gen/kiln/v1/buffer_service_pb.js";
 import type { Signature } from "./gen/kiln/v1/executable_pb.js";
 import type { Tensor as TensorMessage } from "./gen/kiln/v1/tensor_pb.js";
@@ -16,8 +17,8 @@ import { NdArray, array, isTypedArray } from "./array.js";
 import { BufferPart, DeviceBuffer } from "./buffer.js";
 import { Graph } from "./build/graph.js";
 import type { Client } from "./client.js";
-import type { CallOptions } from "./connection.js";
-import { regardless, until } from "./connection.js";
+import type { CallOptions } from "./options.js";
+import { regardless, until } from "./options.js";
 import type { TypedArray } from "./dtype.js";
 import { dtypes, stored } from "./dtype.js";
 import { KilnError, badArgument } from "./errors.js";
@@ -108,11 +109,16 @@ export class Program {
           bound.set(slot, staged.at(-1)!);
         }
       }
-      const results: NdArray[] = [];
-      for (const row of await this.#execute(bound, this.#small, how)) {
-        results.push(await this.#fetched(bound, row, how));
+      const rows = await this.#execute(bound, this.#small, how);
+      try {
+        const results: NdArray[] = [];
+        for (const row of rows) {
+          results.push(await this.#fetched(bound, row, how));
+        }
+        return results;
+      } finally {
+        await this.#freeNew(bound, rows, options);
       }
-      return results;
     } finally {
       await Promise.all(staged.map((buffer) => buffer.free(regardless(options)).catch(() => {})));
     }
@@ -126,14 +132,23 @@ export class Program {
     const how = until(options);
     const bound = this.bind(given);
     const rows = await this.#execute(bound, false, how);
-    return Promise.all(
-      rows.map(({ value }) => {
+    const uploaded: DeviceBuffer[] = [];
+    const results: DeviceBuffer[] = [];
+    try {
+      for (const { value } of rows) {
         if (value.case === "tensor") {
-          return this.client.upload(arrayOf(value.value), how); // of a parameter that was sent by value
+          uploaded.push(await this.client.upload(arrayOf(value.value), how)); // of a parameter that was sent by value
+          results.push(uploaded.at(-1)!);
+        } else {
+          results.push(this.#given(bound, onOneDevice(value)));
         }
-        return this.#given(bound, onOneDevice(value));
-      }),
-    );
+      }
+      return results;
+    } catch (error) {
+      await Promise.all(uploaded.map((buffer) => buffer.free(regardless(options)).catch(() => {})));
+      await this.#freeNew(bound, rows, options);
+      throw error;
+    }
   }
 
   /** @internal Gives arguments their slots. */
@@ -162,14 +177,18 @@ export class Program {
   async #execute(bound: Map<number, Bound>, byValue: boolean, options: CallOptions): Promise<ResultValue[]> {
     const request = this.request(bound);
     request.resultMode = byValue ? ResultMode.RESULT_INLINE : ResultMode.RESULT_HANDLES;
-    try {
-      return (await this.client.call(KernelService.method.execute, request, options)).results;
-    } catch (error) {
+    const { results } = await this.client.call(KernelService.method.execute, request, options).catch((error) => {
       if (!(error instanceof KilnError) || error.code !== "NEED_GRAPH") {
         throw error;
       }
-      return (await this.client.call(KernelService.method.execute, { ...request, graph: this.graph }, options)).results;
+      return this.client.call(KernelService.method.execute, { ...request, graph: this.graph }, options);
+    });
+    const wanted = this.signature.results.length;
+    if (results.length !== wanted) {
+      await this.#freeNew(bound, results, options);
+      throw new KilnError("INTERNAL", `the server gave ${results.length} results of a program that has ${wanted}`);
     }
+    return results;
   }
 
   /** A result as a buffer: the caller's own, if it is an argument's memory. */
@@ -178,20 +197,18 @@ export class Program {
     return (own as DeviceBuffer | undefined) ?? DeviceBuffer.of(this.client, said);
   }
 
-  /** A result's array; what was new memory is freed. */
   async #fetched(bound: Map<number, Bound>, { value }: ResultValue, options: CallOptions): Promise<NdArray> {
-    if (value.case === "tensor") {
-      return arrayOf(value.value);
-    }
-    const buffer = this.#given(bound, onOneDevice(value));
-    const handles = [...bound.values()].map((one) => (one instanceof BufferPart ? one.buffer : one));
-    const isNew = !handles.some((one) => one instanceof DeviceBuffer && one.handle === buffer.handle);
-    try {
-      return await buffer.read(options);
-    } finally {
-      if (isNew) {
-        await buffer.free(regardless(options)).catch(() => {});
-      }
+    return value.case === "tensor" ? arrayOf(value.value) : this.#given(bound, onOneDevice(value)).read(options);
+  }
+
+  /** Gives back what a run made, whatever has become of it: the results that are no argument's memory. */
+  async #freeNew(bound: Map<number, Bound>, rows: ResultValue[], options: CallOptions): Promise<void> {
+    const given = [...bound.values()].map((one) => (one instanceof BufferPart ? one.buffer : one));
+    const own = new Set(given.map((one) => (one instanceof DeviceBuffer ? one.handle : undefined)));
+    const handles = rows.flatMap(({ value }) => (value.case === "buffer" ? [value.value.handle] : []));
+    const handle = [...new Set(handles)].filter((one) => !own.has(one));
+    if (handle.length > 0) {
+      await this.client.call(BufferService.method.free, { handle }, regardless(options)).catch(() => {});
     }
   }
 }
@@ -205,7 +222,11 @@ function boundValue(value: Argument, what: string): Bound {
     return array(value);
   }
   if (typeof value === "bigint" || (typeof value === "number" && Number.isSafeInteger(value))) {
-    return BigInt(value);
+    const whole = BigInt(value);
+    if (BigInt.asIntN(64, whole) !== whole) {
+      throw badArgument(`${what} is beyond 64 bits: ${value}`);
+    }
+    return whole;
   }
   if (value instanceof NdArray || value instanceof DeviceBuffer || value instanceof BufferPart) {
     return value;
@@ -228,6 +249,9 @@ function argument(slot: number, value: Bound) {
 const arrayOf = ({ dtype, shape, data }: TensorMessage) => new NdArray(stored(dtype), shape.map(Number), data);
 
 function onOneDevice(value: ResultValue["value"]): BufferDescription {
+  if (value.case === undefined) {
+    throw new KilnError("INTERNAL", "the server gave a result without a value");
+  }
   if (value.case !== "buffer") {
     throw badArgument("a result is on several devices: call it by Client.call");
   }

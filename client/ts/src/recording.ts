@@ -4,8 +4,8 @@ import type { RecordSequenceRequestSchema } from "./gen/kiln/v1/kernel_service_p
 import { KernelService } from "./gen/kiln/v1/kernel_service_pb.js";
 import type { DeviceBuffer } from "./buffer.js";
 import type { Client } from "./client.js";
-import type { CallOptions } from "./connection.js";
-import { until } from "./connection.js";
+import type { CallOptions } from "./options.js";
+import { until } from "./options.js";
 import { KilnError, badArgument } from "./errors.js";
 import type { Program } from "./program.js";
 

@@ -205,6 +205,9 @@ export class Graph {
   constant(dtype: DType, value: number | bigint | boolean): ConstArg {
     const whole =
       typeof value !== "boolean" && (typeof value === "bigint" || Number.isSafeInteger(value)) && !Object.is(value, -0);
+    if (whole && (value > 0xffffffffffffffffn || value < -0x8000000000000000n)) {
+      throw badArgument(`a constant of more than 64 bits: ${value}`);
+    }
     const form = whole ? (value > 0x7fffffffffffffffn ? "u" : "i") : typeof value === "boolean" ? "b" : "f";
     const written = { case: form, value: whole ? BigInt(value) : value } as ConstArg["value"];
     checkDType(dtype);

@@ -46,8 +46,10 @@ export class Reducing extends Elementwise {
   }
 
   mean(axes?: readonly number[]): Tensor {
-    const total = this.sum(axes);
-    return total.mul(elementCount(total.shape) / elementCount(this.shape));
+    return this.wide((x) => {
+      const total = x.sum(axes);
+      return total.mul(elementCount(total.shape) / elementCount(x.shape));
+    });
   }
 
   /** The place (int32) of the greatest along an axis, the first of several. */
@@ -80,13 +82,17 @@ export class Reducing extends Elementwise {
 
   /** exp(x) / sum(exp(x)) along an axis, safe for large x. */
   softmax(axis: number): Tensor {
-    const powers = this.sub(this.#kept("max", [axis])).exp();
-    return powers.mul((powers as Reducing).#kept("sum", [axis]).reciprocal());
+    return this.wide((x) => {
+      const powers = x.sub((x as Reducing).#kept("max", [axis])).exp();
+      return powers.mul((powers as Reducing).#kept("sum", [axis]).reciprocal());
+    });
   }
 
   /** The logarithm of softmax. */
   logSoftmax(axis: number): Tensor {
-    const shifted = this.sub(this.#kept("max", [axis]));
-    return shifted.sub((shifted.exp() as Reducing).#kept("sum", [axis]).log());
+    return this.wide((x) => {
+      const shifted = x.sub((x as Reducing).#kept("max", [axis]));
+      return shifted.sub((shifted.exp() as Reducing).#kept("sum", [axis]).log());
+    });
   }
 }
