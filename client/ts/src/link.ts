@@ -64,7 +64,7 @@ export class Link {
       this.#last = this.#seen = before.#last;
       this.#failure = before.takeFailure();
     }
-    session.unanswered = () => this.#call?.cancel(); // or a peer that is silent would be waited for
+    session.unanswered = () => this.#leave();
     this.#connect();
   }
 
@@ -189,6 +189,19 @@ export class Link {
       status.code === 0
         ? new KilnError("UNAVAILABLE", "the stream has ended")
         : this.connection.heed(fromStatus(status));
+    this.#retry(failed);
+  }
+
+  /** Or a peer that is silent would be waited for. */
+  #leave() {
+    const call = this.#call;
+    if (call !== undefined) {
+      this.#retry(new KilnError("UNAVAILABLE", `the server at ${this.connection.address} does not answer`));
+      call.cancel();
+    }
+  }
+
+  #retry(failed: KilnError) {
     this.#call = undefined;
     this.#lost ??= performance.now();
     const mayPass = !this.#closing && failed.code === undefined && passing.has(failed.status);
