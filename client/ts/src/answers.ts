@@ -79,10 +79,6 @@ function ofCommand(said: { status: Uint8Array; causeCommandId: bigint; tag: stri
 }
 
 function joined({ data, taken }: Asked): Uint8Array {
-  const [only] = data;
-  if (data.length === 1 && only !== undefined) {
-    return only;
-  }
   const made = new Uint8Array(taken);
   let at = 0;
   for (const part of data) {

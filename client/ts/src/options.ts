@@ -1,6 +1,6 @@
 import { setMaxListeners } from "node:events";
 
-import { givenUp } from "./errors.js";
+import { badArgument, givenUp } from "./errors.js";
 
 /** Of every call that talks to the server. What is given up with `signal` ends on the server, too. */
 export interface CallOptions {
@@ -16,6 +16,9 @@ export interface CallOptions {
 /** For what makes several calls: one deadline for them all. */
 export function until(options: CallOptions): CallOptions {
   const { timeout, deadline, ...rest } = options;
+  if (Number.isNaN(timeout) || Number.isNaN(deadline)) {
+    throw badArgument("timeout and deadline are numbers of milliseconds, not NaN");
+  }
   const moment = timeout === undefined ? deadline : Math.min(deadline ?? Infinity, Date.now() + timeout);
   return { ...rest, deadline: moment };
 }

@@ -246,7 +246,8 @@ function argument(slot: number, value: Bound) {
   return create(ArgumentSchema, { slot, value: { case: "buffer", value: ref } });
 }
 
-const arrayOf = ({ dtype, shape, data }: TensorMessage) => new NdArray(stored(dtype), shape.map(Number), data);
+// A copy: the message's memory is one that Node shares among small messages.
+const arrayOf = ({ dtype, shape, data }: TensorMessage) => new NdArray(stored(dtype), shape.map(Number), data.slice());
 
 function onOneDevice(value: ResultValue["value"]): BufferDescription {
   if (value.case === undefined) {

@@ -46,10 +46,24 @@ test("attempts, a deadline and a budget end it", () => {
 });
 
 test("a token stays on this machine unless it is encrypted", () => {
-  for (const address of ["localhost:1", "127.0.0.1:1", "[::1]:1", "unix:/run/kiln", "dns:///localhost:1"]) {
+  for (const address of [
+    "localhost:1",
+    "127.0.0.1:1",
+    "[::1]:1",
+    "unix:/run/kiln",
+    "dns:///localhost:1",
+    "ipv6:[::1]:1,[::1]:2",
+  ]) {
     assert.equal(new Identity(address, { token: "secret" }).bearer(), "secret");
   }
-  for (const address of ["example.com:1", "localhost.example.com:1", "10.0.0.1:1"]) {
+  const elsewhere = [
+    "example.com:1",
+    "localhost.example.com:1",
+    "10.0.0.1:1",
+    "127.example.com:1",
+    "dns://a/localhost:1",
+  ];
+  for (const address of [...elsewhere, "ipv4:127.0.0.1:1,10.0.0.1:1", "ipv6:[::1]:1,[2001:db8::1]:1"]) {
     assert.throws(() => new Identity(address, { token: "secret" }), /where others can read it/);
     assert.equal(new Identity(address, { token: "secret", tls: true }).bearer(), "secret");
     assert.equal(new Identity(address, { token: "secret", insecureToken: true }).bearer(), "secret");
@@ -74,4 +88,9 @@ test("an error says where", () => {
   const failed = new KilnError("INVALID_ARGUMENT", "int32 and float32", details);
   assert.equal(String(failed), "DTYPE_MISMATCH: int32 and float32 (node 2, SUB) [mine]");
   assert.equal(String(new KilnError("UNAVAILABLE", "lost")), "UNAVAILABLE: lost");
+});
+
+test("why a server cannot be reached is told", async () => {
+  await assert.rejects(connect("ipv4:here", { timeout: 100 }), /no server answers at ipv4:here \(.*parse/);
+  await assert.rejects(connect("localhost:1", { timeout: NaN }), (error: KilnError) => error.code === "BAD_ARGUMENT");
 });

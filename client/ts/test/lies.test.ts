@@ -223,6 +223,18 @@ test("buffers and results are what was asked for", async () => {
   });
 });
 
+test("what a run made is given back when one of its results cannot be read", async () => {
+  const row = { dtype: DType.FLOAT32, shape: [1n << 21n], bytes: 8n << 20n };
+  liar.compile = () => ({ signature: { parameters: [{ slot: 0, name: "x" }], results: [row, row] } });
+  const made = (handle: bigint) => ({ value: { case: "buffer" as const, value: { handle, ...row } } });
+  liar.execute = () => ({ results: [made(8n), made(9n)] });
+  await withClient(async (client) => {
+    const program = await client.compile(added());
+    await fails(program.run([1]), "UNIMPLEMENTED"); // it has no Read
+  });
+  assert.deepEqual(liar.freed, [8n, 9n]);
+});
+
 test("a closed client has no stream", async () => {
   const client = await connect(liar.address, { timeout: 60_000 });
   await client.stream().zeros("int32", [1]);

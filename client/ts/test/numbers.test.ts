@@ -48,6 +48,9 @@ test("an integer is rounded once", () => {
   const value = 2n ** 60n + 2n ** 36n + 1n;
   assert.equal(patternOfInteger(WireDType.FLOAT32, value), 0x5d800001n);
   assert.equal(patternOfInteger(WireDType.FLOAT32, -value), 0xdd800001n);
+  assert.deepEqual([...array([value, -value], [2], "float32").values], [2 ** 60 + 2 ** 37, -(2 ** 60 + 2 ** 37)]);
+  assert.deepEqual(array([(1n << 60n) + (1n << 52n) + 1n], [1], "bfloat16").numbers(), [2 ** 60 + 2 ** 53]);
+  assert.deepEqual([...array([-3n, 2n ** 70n], [2], "float64").values], [-3, 2 ** 70]);
 });
 
 test("typed arrays share their memory; numbers are converted", () => {

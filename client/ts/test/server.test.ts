@@ -77,6 +77,46 @@ test("pools, calls, places and numbers in a row", { skip }, async () => {
   assert.deepEqual(results[5], [1, 9, 9, 9, 2, 9]);
 });
 
+test("narrow floats are computed wide, and rounded once", { skip }, async () => {
+  const count = 70_000; // more than the greatest of float16
+  const g = new Graph();
+  const x = g.param("x", "float16", [count]);
+  g.output(x.mean(), x.softmax(0).max(), x.logSoftmax(0).max());
+  const results = await ran(g, [array(new Uint16Array(count).fill(0x3c00), [count], "float16")]);
+  const wanted = [1, 1 / count, -Math.log(count)];
+  results.forEach(([one], at) => assert.ok(Math.abs(one! / wanted[at]! - 1) < 0.005, `${one}, not ${wanted[at]}`));
+});
+
+test("a buffer whose free was given up can be freed; one that is named twice is freed once", { skip }, async () => {
+  const buffer = await client.allocate(16);
+  await assert.rejects(
+    buffer.free({ signal: AbortSignal.abort() }),
+    (error: KilnError) => error.status === "CANCELLED",
+  );
+  await buffer.free();
+  await assert.rejects(buffer.read(), (error: KilnError) => error.status === "NOT_FOUND");
+  const stream = client.stream();
+  const twice = await stream.upload(Int32Array.of(1));
+  await stream.free(twice, twice);
+  await stream.fence();
+});
+
+test("many calls have one signal, and results memory of their own", { skip }, async () => {
+  const warnings: Error[] = [];
+  const listener = (warning: Error) => warnings.push(warning);
+  process.on("warning", listener);
+  const buffer = await client.upload(Float32Array.of(1, 2));
+  const { signal } = new AbortController();
+  await Promise.all(Array.from({ length: 30 }, () => buffer.read({ signal })));
+  const g = new Graph();
+  g.output(g.param("x", "float32", [2]).add(1));
+  const [sum] = await (await client.compile(g)).run([Float32Array.of(1, 2)]);
+  assert.equal(sum!.bytes.buffer.byteLength, 8);
+  assert.equal((await client.stream().read(buffer)).bytes.buffer.byteLength, 8);
+  process.off("warning", listener);
+  assert.deepEqual(warnings, []);
+});
+
 test("arguments have names, and are checked", { skip }, async () => {
   const g = new Graph();
   g.output(g.param("x", "int32", [2]).sub(g.param("y", "int32", [2])));
