@@ -1,6 +1,7 @@
 package kiln
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"slices"
@@ -51,24 +52,31 @@ func (b *Buffer) ref(offset uint64) *kilnv1.BufferRef {
 // Allocate makes a buffer of zeros, without a type.
 func (c *Client) Allocate(ctx context.Context, bytes uint64) (*Buffer, error) {
 	request := &kilnv1.AllocateRequest{Device: c.device, Size: &kilnv1.AllocateRequest_Bytes{Bytes: bytes}}
-	return c.allocated(c.buffers.Allocate(ctx, request))
+	return c.allocated(bytes)(c.buffers.Allocate(ctx, request))
 }
 
 // Zeros makes a buffer with an array of zeros. On a device of that name; "": the client's.
 func (c *Client) Zeros(ctx context.Context, dtype DType, shape []int64, device string) (*Buffer, error) {
-	if _, ok := byteCount(dtype, shape); !ok {
+	count, ok := byteCount(dtype, shape)
+	if !ok {
 		return nil, badArgument("no array has %s and shape %v", dtype, shape)
 	}
-	request := &kilnv1.AllocateRequest{Device: cmpOr(device, c.device)}
+	request := &kilnv1.AllocateRequest{Device: cmp.Or(device, c.device)}
 	request.Size = &kilnv1.AllocateRequest_Type{Type: &kilnv1.TensorType{Dtype: dtype.message(), Shape: shape}}
-	return c.allocated(c.buffers.Allocate(ctx, request))
+	return c.allocated(uint64(count))(c.buffers.Allocate(ctx, request))
 }
 
-func (c *Client) allocated(answer *kilnv1.AllocateResponse, err error) (*Buffer, error) {
-	if err != nil {
-		return nil, err
+// allocated takes the answer to a request for so many bytes.
+func (c *Client) allocated(bytes uint64) func(*kilnv1.AllocateResponse, error) (*Buffer, error) {
+	return func(answer *kilnv1.AllocateResponse, err error) (*Buffer, error) {
+		if err != nil {
+			return nil, err
+		}
+		if answer.Buffer == nil || answer.Buffer.Bytes != bytes {
+			return nil, badServer("made a buffer of %d bytes, not %d", answer.GetBuffer().GetBytes(), bytes)
+		}
+		return c.buffer(answer.Buffer), nil
 	}
-	return c.buffer(answer.Buffer), nil
 }
 
 // Upload makes a buffer with an array, on the client's device.
@@ -168,12 +176,15 @@ func (b *Buffer) CopyFrom(ctx context.Context, source *Buffer) error {
 	return err
 }
 
-// Free gives it back. What runs may still use it. Twice is once.
+// Free gives it back. What runs may still use it. Twice is once, but after a failure it can be tried again.
 func (b *Buffer) Free(ctx context.Context) error {
 	if b.freed.Swap(true) {
 		return nil
 	}
 	_, err := b.client.buffers.Free(ctx, &kilnv1.FreeRequest{Handle: []uint64{b.handle}})
+	if err != nil {
+		b.freed.Store(false)
+	}
 	return err
 }
 

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/metadata"
 
 	kilnv1 "kiln/v1"
@@ -18,7 +19,15 @@ import (
 // What all calls have in common is done on the connection itself, so that calls by the stubs of kiln/v1 have it, too:
 // who asks, under which session, what is tried again, and errors.
 
-const sessionHeader = "kiln-session-bin"
+const (
+	sessionHeader = "kiln-session-bin"
+	// What a server may say at once. Arrays of more come in chunks; the rest is for graphs.
+	mostMessage = 256 << 20
+	// A connection on which calls wait, and nothing comes for so long, is asked whether it is alive.
+	leastSilence = 20 * time.Second
+	mostSilence  = 310 * time.Second // gRPC servers take pings amiss that come oftener than each 5 minutes for nothing
+	pong         = 10 * time.Second
+)
 
 type traceKey struct{}
 
@@ -35,7 +44,10 @@ func (c *Client) dialOptions(transport credentials.TransportCredentials) []grpc.
 		grpc.WithTransportCredentials(transport),
 		// A proxy for web pages is no way to a compute server.
 		grpc.WithNoProxy(),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(math.MaxInt32), grpc.MaxCallSendMsgSize(math.MaxInt32)),
+		// Nor is a name's text record a way to say how it is called.
+		grpc.WithDisableServiceConfig(),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(mostMessage), grpc.MaxCallSendMsgSize(math.MaxInt32)),
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: c.silence(), Timeout: pong}),
 		// Room for a few chunks on the way.
 		grpc.WithInitialWindowSize(8 << 20),
 		grpc.WithInitialConnWindowSize(16 << 20),
@@ -51,6 +63,14 @@ func (c *Client) dialOptions(transport credentials.TransportCredentials) []grpc.
 		grpc.WithUnaryInterceptor(c.unary),
 		grpc.WithStreamInterceptor(c.streaming),
 	}
+}
+
+// silence is longer than a session is silent, whose renewals are answered: a connection in order is asked nothing.
+func (c *Client) silence() time.Duration {
+	if c.session.wanted == 0 {
+		return mostSilence
+	}
+	return min(max(leastSilence, c.session.wanted/2), mostSilence)
 }
 
 // outgoing is the context with what a call of this method carries besides its message.

@@ -2,15 +2,56 @@ package kiln
 
 import (
 	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"strings"
 	"testing"
 	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/proto"
 
 	kilnv1 "kiln/v1"
 )
+
+func TestATokenDoesNotTravelInTheOpen(t *testing.T) {
+	for target, here := range map[string]bool{
+		"localhost:1": true, "127.0.0.1:1": true, "127.1.2.3:1": true, "[::1]:1": true, "unix:/run/kiln": true,
+		"dns:///localhost:1": true, "passthrough:///127.0.0.1:1": true, "ipv6:[::1]:1": true,
+		"127.evil.example:1": false, "localhost.example:1": false, "10.0.0.1:1": false, "dns:///host:1": false,
+		"[::2]:1": false, "127.0.0.1.evil:1": false,
+	} {
+		o := options{token: "secret"}
+		if _, _, err := o.identify(target); (err == nil) != here {
+			t.Errorf("%s: %v", target, err)
+		}
+	}
+}
+
+func TestWhatConnectingHears(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := Connect(ctx, "127.0.0.1:1"); !errors.Is(err, context.Canceled) {
+		t.Error("given up:", err)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := grpc.NewServer()
+	go func() { _ = server.Serve(listener) }()
+	defer server.Stop()
+	ctx, cancel = context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	_, err = Connect(ctx, listener.Addr().String(), WithTLS(&tls.Config{}))
+	if err == nil || !strings.Contains(err.Error(), "handshake") || ctx.Err() != nil {
+		t.Error("a server that does not encrypt:", err)
+	}
+}
 
 func TestWhichCallsAreMadeAgain(t *testing.T) {
 	const execute, compile = kilnv1.KernelService_Execute_FullMethodName, kilnv1.KernelService_Compile_FullMethodName

@@ -1,12 +1,14 @@
 package kiln
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"maps"
 	"os"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -46,6 +48,7 @@ type Client struct {
 
 	mutex  sync.Mutex
 	stream *Stream
+	closed bool
 }
 
 type options struct {
@@ -103,7 +106,7 @@ func Connect(ctx context.Context, address string, with ...Option) (*Client, erro
 	}
 	o.environment()
 	if address == "" {
-		address = cmpOr(os.Getenv("KILN_ADDR"), defaultAddress)
+		address = cmp.Or(os.Getenv("KILN_ADDR"), defaultAddress)
 	}
 	who, transport, err := o.identify(address)
 	if err != nil {
@@ -115,15 +118,16 @@ func Connect(ctx context.Context, address string, with ...Option) (*Client, erro
 		defer cancel()
 	}
 	c := &Client{target: address, device: o.device, who: who, retries: retries{budget: mostBudget}}
-	c.session = &session{client: c}
-	c.conn, err = grpc.NewClient(address, append(c.dialOptions(transport), o.dial...)...)
+	c.session = &session{client: c, wanted: o.lease}
+	shaken := &handshakes{TransportCredentials: transport, failed: &atomic.Pointer[error]{}}
+	c.conn, err = grpc.NewClient(address, append(c.dialOptions(shaken), o.dial...)...)
 	if err != nil {
 		return nil, badArgument("%s is no address: %s", address, err)
 	}
 	c.kernels, c.buffers = kilnv1.NewKernelServiceClient(c.conn), kilnv1.NewBufferServiceClient(c.conn)
 	c.collectives, c.sessions = kilnv1.NewCollectiveServiceClient(c.conn), kilnv1.NewSessionServiceClient(c.conn)
 	c.machines = kilnv1.NewDeviceServiceClient(c.conn)
-	if err := c.open(ctx, o.lease); err != nil {
+	if err := c.open(ctx, o.lease, shaken); err != nil {
 		c.conn.Close()
 		return nil, err
 	}
@@ -131,13 +135,19 @@ func Connect(ctx context.Context, address string, with ...Option) (*Client, erro
 }
 
 // open waits for the server, hears what it is, and begins a session where it has any.
-func (c *Client) open(ctx context.Context, lease time.Duration) error {
+func (c *Client) open(ctx context.Context, lease time.Duration, shaken *handshakes) error {
 	c.conn.Connect()
 	for state := c.conn.GetState(); state != connectivity.Ready; state = c.conn.GetState() {
 		if state == connectivity.Idle {
 			c.conn.Connect() // it was lost at once
 		}
+		if err := shaken.why(); err != nil {
+			return newError(0, codes.Unavailable, "no safe connection to %s: %s", c.target, err)
+		}
 		if !c.conn.WaitForStateChange(ctx, state) {
+			if ctx.Err() == context.Canceled {
+				return fromError(ctx.Err())
+			}
 			return newError(0, codes.Unavailable, "no server answers at %s: is kilnd running there?", c.target)
 		}
 	}
@@ -196,7 +206,7 @@ func (c *Client) ServerVersion() string { return c.version }
 func (c *Client) Close() error {
 	c.mutex.Lock()
 	stream := c.stream
-	c.stream = nil
+	c.stream, c.closed = nil, true
 	c.mutex.Unlock()
 	if stream != nil {
 		stream.link.close()
@@ -206,11 +216,4 @@ func (c *Client) Close() error {
 		return err
 	}
 	return nil
-}
-
-func cmpOr(first, second string) string {
-	if first != "" {
-		return first
-	}
-	return second
 }

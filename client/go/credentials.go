@@ -1,12 +1,19 @@
 package kiln
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
+	"io"
+	"net"
+	"net/netip"
 	"os"
 	"regexp"
 	"strings"
 	"sync"
+	"sync/atomic"
+	"syscall"
 	"time"
 
 	"google.golang.org/grpc/credentials"
@@ -16,8 +23,18 @@ import (
 // How long a token's file is believed unchanged.
 const believed = time.Second
 
-// What does not leave this machine, as an address is written.
-var here = regexp.MustCompile(`^((dns:(///)?|ipv4:|ipv6:|passthrough:///)?(localhost:|127\.|\[::1\]:)|unix:)`)
+var scheme = regexp.MustCompile(`^(dns:(///)?|ipv4:|ipv6:|passthrough:///)`)
+
+// staysHere says whether an address is this machine's, as it is written: what a name resolves to is the network's
+// business.
+func staysHere(target string) bool {
+	if strings.HasPrefix(target, "unix:") {
+		return true
+	}
+	host, _, err := net.SplitHostPort(scheme.ReplaceAllString(target, ""))
+	ip, noIP := netip.ParseAddr(host)
+	return err == nil && (host == "localhost" || noIP == nil && ip.IsLoopback())
+}
 
 // identity is who a client says it is, and how it knows the server.
 type identity struct {
@@ -66,7 +83,7 @@ func (o *options) identify(target string) (*identity, credentials.TransportCrede
 			"a certificate is shown on an encrypted connection: give WithTLS or WithAuthority, too",
 		)
 	}
-	if (o.token != "" || o.tokenFile != "") && !encrypted && !o.insecure && !here.MatchString(target) {
+	if (o.token != "" || o.tokenFile != "") && !encrypted && !o.insecure && !staysHere(target) {
 		return nil, nil, badArgument(
 			"the token would travel to %s where others can read it: give WithTLS or WithAuthority; or "+
 				"WithInsecureToken, where something else encrypts",
@@ -84,6 +101,36 @@ func (o *options) identify(target string) (*identity, credentials.TransportCrede
 	}
 	config, err := o.config()
 	return who, credentials.NewTLS(config), err
+}
+
+// handshakes remembers why the last one failed, which gRPC keeps to itself while it tries again; not that a server went
+// away meanwhile, which may come back.
+type handshakes struct {
+	credentials.TransportCredentials
+	failed *atomic.Pointer[error]
+}
+
+func (h *handshakes) ClientHandshake(
+	ctx context.Context,
+	authority string,
+	conn net.Conn,
+) (net.Conn, credentials.AuthInfo, error) {
+	safe, info, err := h.TransportCredentials.ClientHandshake(ctx, authority, conn)
+	if err != nil && ctx.Err() == nil && !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET) {
+		h.failed.Store(&err)
+	}
+	return safe, info, err
+}
+
+func (h *handshakes) Clone() credentials.TransportCredentials {
+	return &handshakes{h.TransportCredentials.Clone(), h.failed}
+}
+
+func (h *handshakes) why() error {
+	if failed := h.failed.Load(); failed != nil {
+		return *failed
+	}
+	return nil
 }
 
 // config reads the client's certificate anew for each connection, so that it may be replaced.

@@ -5,7 +5,7 @@
 //	graph := kiln.NewGraph()
 //	x := graph.Param("x", kiln.Float32, 4)
 //	graph.Output(x.Mul(2).Add(1))
-//	program, err := client.Compile(ctx, graph)
+//	program, err := client.Compile(ctx, graph, nil)
 //	results, err := program.Run(ctx, kiln.Vector([]float32{1, 2, 3, 4}))
 //	values, err := kiln.Values[float32](results[0])
 //

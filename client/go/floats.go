@@ -142,8 +142,20 @@ func (f floatFormat) number(pattern uint64) float64 {
 }
 
 // Round gives a number's bits in one of the floats, rounded to nearest, ties to even:
-// kiln.Half(kiln.Round(kiln.Float16, x)).
-func Round(dtype DType, value float64) uint64 { return formats[dtype].pattern(value) }
+// kiln.Half(kiln.Round(kiln.Float16, x)). For a dtype that is no float, 0.
+func Round(dtype DType, value float64) uint64 {
+	format, is := formats[dtype]
+	if !is {
+		return 0
+	}
+	return format.pattern(value)
+}
 
-// Number gives what the bits of one of the floats stand for.
-func Number(dtype DType, pattern uint64) float64 { return formats[dtype].number(pattern) }
+// Number gives what the bits of one of the floats stand for; NaN for a dtype that is none.
+func Number(dtype DType, pattern uint64) float64 {
+	format, is := formats[dtype]
+	if !is {
+		return math.NaN()
+	}
+	return format.number(pattern)
+}

@@ -85,7 +85,7 @@ func (g *Graph) Append(gradient *kilnv1.GradientResponse) []Tensor {
 		g.fail(kilnv1.ErrorCode_BAD_ROOT, "Append", "no gradient")
 		return made
 	}
-	for number, uop := range nodes[:len(nodes)-1] {
+	for number, uop := range nodes {
 		for _, source := range uop.Src {
 			if int(source) >= number {
 				g.fail(kilnv1.ErrorCode_GRAPH_CYCLE, "Append", "source %d of node %d is not earlier", source, number)
@@ -93,12 +93,12 @@ func (g *Graph) Append(gradient *kilnv1.GradientResponse) []Tensor {
 			}
 		}
 		if arg := uop.GetBuffer(); uop.Op == kilnv1.Op_PARAM && arg.GetAddrspace() != kilnv1.AddrSpace_ALU {
-			if _, is := g.slots[arg.Slot]; !is {
+			if _, is := g.slots[arg.GetSlot()]; arg == nil || !is {
 				g.fail(
 					kilnv1.ErrorCode_UNKNOWN_ARGUMENT,
 					"Append",
 					"there is no parameter in slot %d: make it with ParamAt",
-					arg.Slot,
+					arg.GetSlot(),
 				)
 				return made
 			}

@@ -36,9 +36,7 @@ type Tensor struct {
 }
 
 // NewGraph begins a graph.
-func NewGraph() *Graph {
-	return &Graph{interned: map[string]uint32{}, slots: map[uint32]parameter{}}
-}
+func NewGraph() *Graph { return &Graph{} }
 
 // DType is the type of its elements.
 func (t Tensor) DType() DType { return t.dtype }
@@ -87,6 +85,9 @@ func (g *Graph) ParamAt(slot uint32, name string, dtype DType, shape ...int64) T
 		if name != "" && held.name == name && other != slot {
 			return g.fail(kilnv1.ErrorCode_BAD_ARGUMENT, "Param", "slot %d is named %q already", other, name)
 		}
+	}
+	if g.slots == nil {
+		g.slots = map[uint32]parameter{}
 	}
 	g.slots[slot] = parameter{name, dtype, slices.Clone(shape)}
 	arg := &kilnv1.BufferArg{Slot: slot, Dtype: dtype.message(), Name: name}
@@ -155,6 +156,9 @@ func (g *Graph) node(uop *kilnv1.UOp) uint32 {
 	found, is := g.interned[string(key)]
 	if !is {
 		found = uint32(len(g.nodes))
+		if g.interned == nil {
+			g.interned = map[string]uint32{}
+		}
 		g.interned[string(key)] = found
 		g.nodes = append(g.nodes, uop)
 	}

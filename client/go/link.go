@@ -1,14 +1,14 @@
 package kiln
 
 import (
+	"bytes"
 	"context"
 	"sync"
 	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
-
-	spb "google.golang.org/genproto/googleapis/rpc/status"
 
 	kilnv1 "kiln/v1"
 )
@@ -17,8 +17,12 @@ const (
 	// What may be unconfirmed before a sender waits; an answer is asked for at a quarter of it.
 	mostCommands = 1024
 	mostBytes    = 16 << 20
-	again        = 50 * time.Millisecond // between two attempts to reconnect
-	farewell     = 5 * time.Second
+	// Between two attempts to reconnect: at first, and at most.
+	again     = 50 * time.Millisecond
+	mostAgain = 2 * time.Second
+	farewell  = 5 * time.Second
+	// A piece of data is at most 1 MiB.
+	mostAnswer = 4 << 20
 )
 
 // link is the way of a stream's commands to the server. It numbers commands, keeps each until an answer confirms it,
@@ -38,7 +42,7 @@ type link struct {
 	closing               bool
 	last                  uint64 // the last command's number
 	seen                  uint64 // all answers up to this one's have come
-	kept                  []*kilnv1.SubmitRequest
+	kept                  []sent
 	unsent                int // of kept, from here on, not sent on this connection
 	bytes                 int // of kept
 	unasked, unaskedBytes int
@@ -47,9 +51,20 @@ type link struct {
 	done                  chan struct{}
 }
 
-func newLink(c *Client) *link {
+// sent is a command, and its size as it goes out.
+type sent struct {
+	request *kilnv1.SubmitRequest
+	bytes   int
+}
+
+// newLink: `before` is the one that has ended, or nil. Under one session commands are numbered on, for the server
+// passes over those whose numbers it had.
+func newLink(c *Client, before *link) *link {
 	ctx, stop := context.WithCancel(context.Background())
 	l := &link{client: c, token: c.session.token(), asked: map[uint64]*pending{}, stop: stop, done: make(chan struct{})}
+	if before != nil && bytes.Equal(l.token, before.token) {
+		l.last, l.seen, l.failure = before.last, before.last, before.takeFailure()
+	}
 	l.changed = sync.NewCond(&l.mutex)
 	go l.run(context.WithValue(ctx, tokenKey{}, l.token))
 	return l
@@ -69,19 +84,28 @@ func (l *link) send(ctx context.Context, request *kilnv1.SubmitRequest, future *
 	if ctx.Err() != nil {
 		return fromError(ctx.Err())
 	}
+	l.put(request, future)
+	return nil
+}
+
+// put numbers a command and keeps it for the writer.
+func (l *link) put(request *kilnv1.SubmitRequest, future *pending) {
+	l.last++
+	request.CommandId, request.Acknowledged = l.last, l.seen
 	size := proto.Size(request)
 	l.unasked, l.unaskedBytes = l.unasked+1, l.unaskedBytes+size
 	if future != nil || 4*l.unasked > mostCommands || 4*l.unaskedBytes > mostBytes {
 		request.Answer, l.unasked, l.unaskedBytes = true, 0, 0
 	}
-	l.last++
-	request.CommandId, request.Acknowledged = l.last, l.seen
 	if future != nil {
 		l.asked[l.last] = future
 	}
-	l.kept, l.bytes = append(l.kept, request), l.bytes+size
+	l.kept, l.bytes = append(l.kept, sent{request, size}), l.bytes+size
 	l.changed.Broadcast()
-	return nil
+}
+
+func fence() *kilnv1.SubmitRequest {
+	return &kilnv1.SubmitRequest{Command: &kilnv1.SubmitRequest_Fence{Fence: &kilnv1.FenceCommand{}}}
 }
 
 func (l *link) wake() {
@@ -99,6 +123,12 @@ func (l *link) takeFailure() *Error {
 	return failed
 }
 
+func (l *link) answered() uint64 {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	return l.seen
+}
+
 // hasEnded says why, or nil.
 func (l *link) hasEnded() *Error {
 	l.mutex.Lock()
@@ -106,9 +136,12 @@ func (l *link) hasEnded() *Error {
 	return l.ended
 }
 
-// close ends the stream when all that was sent has ended, or soon.
+// close ends the stream when all that was sent has ended, which a fence tells, or soon.
 func (l *link) close() {
 	l.mutex.Lock()
+	if len(l.kept) > 0 && !l.closing {
+		l.put(fence(), newPending(0))
+	}
 	l.closing = true
 	l.changed.Broadcast()
 	l.mutex.Unlock()
@@ -122,8 +155,10 @@ func (l *link) close() {
 
 func (l *link) run(ctx context.Context) {
 	defer close(l.done)
-	var lost time.Time
+	var lost time.Time // the first of the connections since which nothing has gone on
+	seen, pause := l.answered(), again
 	for {
+		var welcomed time.Time
 		call, failed := l.connect(ctx)
 		for failed == nil {
 			answer, err := call.Recv()
@@ -134,16 +169,20 @@ func (l *link) run(ctx context.Context) {
 				}
 				break
 			}
-			lost = time.Time{}
-			l.take(answer)
+			if answer.GetWelcome() != nil {
+				welcomed = time.Now()
+			}
+			failed = l.take(answer)
 		}
-		if lost.IsZero() {
-			lost = time.Now()
+		stood := !welcomed.IsZero() && time.Since(welcomed) > l.client.session.lease()/3
+		if now := l.answered(); lost.IsZero() || stood || now > seen {
+			lost, seen, pause = time.Now(), now, again
 		}
-		if !l.mayPass(failed) || time.Since(lost) > l.client.session.lease() || !sleep(ctx, again) {
+		if !l.mayPass(failed) || time.Since(lost) > l.client.session.lease() || !sleep(ctx, pause) {
 			l.end(failed)
 			return
 		}
+		pause = min(2*pause, mostAgain)
 	}
 }
 
@@ -164,7 +203,7 @@ func (l *link) mayPass(failed *Error) bool {
 
 // connect begins a stream, whose writer sends the hello and then all that is kept.
 func (l *link) connect(ctx context.Context) (kilnv1.KernelService_SubmitClient, *Error) {
-	call, err := l.client.kernels.Submit(ctx)
+	call, err := l.client.kernels.Submit(ctx, grpc.MaxCallRecvMsgSize(mostAnswer))
 	if err != nil {
 		return nil, fromError(err)
 	}
@@ -196,7 +235,7 @@ func (l *link) next(call kilnv1.KernelService_SubmitClient) *kilnv1.SubmitReques
 	for l.call == call && l.ended == nil {
 		if l.unsent < len(l.kept) {
 			l.unsent++
-			return l.kept[l.unsent-1]
+			return l.kept[l.unsent-1].request
 		}
 		if l.closing {
 			_ = call.CloseSend()
@@ -207,88 +246,19 @@ func (l *link) next(call kilnv1.KernelService_SubmitClient) *kilnv1.SubmitReques
 	return nil
 }
 
-func (l *link) take(answer *kilnv1.SubmitResponse) {
+// end tells who waits. Where nobody does, the next Fence under this session tells that commands may be lost.
+func (l *link) end(failed *Error) {
+	l.stop()
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
-	if welcome := answer.GetWelcome(); welcome != nil {
-		l.giveUp(welcome.AnswersLost)
-		return
-	}
-	if answer.CommandId <= l.seen { // it comes a second time
-		return
-	}
-	future := l.asked[answer.CommandId]
-	if data, is := answer.Event.(*kilnv1.SubmitResponse_Data); is && future != nil {
-		future.data = append(future.data, data.Data...)
-	}
-	if answer.More {
-		return
-	}
-	var failed *Error
-	if said := answer.GetFailed(); said != nil {
-		failed = ofCommand(said, answer.CommandId)
-	}
-	if future == nil && failed != nil && l.failure == nil {
+	if len(l.asked) == 0 && len(l.kept) > 0 && l.failure == nil {
 		l.failure = failed
 	}
-	l.confirm(answer.CommandId)
-	if future != nil {
-		delete(l.asked, answer.CommandId)
-		future.set(answer, failed)
-	}
-}
-
-// confirm: all up to this command have ended.
-func (l *link) confirm(command uint64) {
-	l.seen = command
-	for len(l.kept) > 0 && l.kept[0].CommandId <= command {
-		l.bytes -= proto.Size(l.kept[0])
-		l.kept[0], l.kept = nil, l.kept[1:]
-		l.unsent = max(0, l.unsent-1)
-	}
-	l.changed.Broadcast()
-}
-
-// ofCommand is the failure of a stream's command, with what went wrong first.
-func ofCommand(said *kilnv1.CommandFailed, command uint64) *Error {
-	var status spb.Status
-	if err := proto.Unmarshal(said.Status, &status); err != nil {
-		return newError(0, codes.Internal, "a failure that cannot be read: %s", err)
-	}
-	failed := fromStatus(&status)
-	failed.Command = max(said.CauseCommandId, 0)
-	if failed.Command == 0 {
-		failed.Command = command
-	}
-	failed.Tag = cmpOr(said.Tag, failed.Tag)
-	return failed
-}
-
-// giveUp: the answers up to `lost` are no longer all there.
-func (l *link) giveUp(lost uint64) {
-	for command, future := range l.asked {
-		if command <= lost {
-			delete(l.asked, command)
-			future.set(
-				nil,
-				newError(
-					0,
-					codes.Unavailable,
-					"the connection to %s was lost with an answer: ask again",
-					l.client.target,
-				),
-			)
-		}
-	}
-}
-
-func (l *link) end(failed *Error) {
-	l.mutex.Lock()
-	defer l.mutex.Unlock()
 	l.ended = failed
 	for command, future := range l.asked {
 		delete(l.asked, command)
 		future.set(nil, failed)
 	}
+	l.kept, l.bytes = nil, 0
 	l.changed.Broadcast()
 }

@@ -2,6 +2,7 @@ package kiln
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"slices"
 
@@ -66,6 +67,12 @@ func (c *Client) Compile(ctx context.Context, graph Grapher, options *kilnv1.Com
 	if err != nil {
 		return nil, err
 	}
+	if err := checkSignature(answer.Signature); err != nil {
+		return nil, err
+	}
+	if g, is := graph.(*Graph); is && len(g.results) != len(answer.Signature.Results) {
+		return nil, badServer("says that %d outputs give %d results", len(g.results), len(answer.Signature.Results))
+	}
 	p := &Program{client: c, graph: built, options: options, compiled: answer}
 	for at, row := range answer.Signature.Parameters {
 		p.takes = append(p.takes, taken{row.Slot, row.Name, at})
@@ -73,13 +80,26 @@ func (c *Client) Compile(ctx context.Context, graph Grapher, options *kilnv1.Com
 	for _, row := range answer.Signature.Variables {
 		p.takes = append(p.takes, taken{row.Slot, row.Name, -1})
 	}
-	slices.SortFunc(p.takes, func(a, b taken) int { return int(a.slot) - int(b.slot) })
+	slices.SortFunc(p.takes, func(a, b taken) int { return cmp.Compare(a.slot, b.slot) })
 	total := uint64(0)
 	for _, row := range answer.Signature.Results {
 		total += row.Bytes
 	}
 	p.small = total <= inline
 	return p, nil
+}
+
+// checkSignature fails where the server's word could not be used.
+func checkSignature(said *kilnv1.Signature) error {
+	if said == nil {
+		return badServer("compiled, and does not say to what")
+	}
+	for at, row := range said.Results {
+		if row.Aliases != nil && uint64(*row.Aliases) >= uint64(len(said.Parameters)) {
+			return badServer("says that result %d is parameter %d of %d", at, *row.Aliases, len(said.Parameters))
+		}
+	}
+	return nil
 }
 
 // Hash is the graph's, 32 bytes.

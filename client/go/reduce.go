@@ -68,14 +68,16 @@ func (t Tensor) Max(axes ...int) Tensor { return t.Reduce(Maximum, axes...) }
 
 // Mean is the mean of floats along axes; without any, along all.
 func (t Tensor) Mean(axes ...int) Tensor {
-	total := t.Sum(axes...)
-	if t.graph.failed != nil {
-		return total
-	}
-	return total.Mul(float64(count(total.shape)) / float64(count(t.shape)))
+	return t.wide(func(x Tensor) Tensor {
+		total := x.Sum(axes...)
+		if t.graph.failed != nil {
+			return total
+		}
+		return total.Mul(float64(count(total.shape)) / float64(count(t.shape)))
+	})
 }
 
-// ArgMax is the place (int32) of the greatest along an axis, the first of several.
+// ArgMax is the place (int32) of the greatest along an axis, the first of several; of the first NaN if there is one.
 func (t Tensor) ArgMax(axis int) Tensor {
 	at, ok := t.axis("ArgMax", axis)
 	if !ok || t.graph.failed != nil {
@@ -87,6 +89,9 @@ func (t Tensor) ArgMax(axis int) Tensor {
 	along[at] = size
 	fromEnd := t.graph.Arange(Int32, size).Neg().Add(size).Reshape(along...)
 	places := t.Equal(t.reduceKept(Maximum, []int{at})).Where(fromEnd, 0)
+	if t.dtype.IsFloat() { // what is not even itself is NaN, and no greatest is equal to it
+		places = t.Equal(t).Where(places, fromEnd)
+	}
 	return places.Max(at).Neg().Add(size)
 }
 
@@ -116,12 +121,16 @@ func (t Tensor) MatMul(other Tensor) Tensor {
 
 // Softmax is exp(t) / sum(exp(t)) along an axis, safe for large t.
 func (t Tensor) Softmax(axis int) Tensor {
-	powers := t.Sub(t.reduceKept(Maximum, []int{axis})).Exp()
-	return powers.Mul(powers.reduceKept(Sum, []int{axis}).Reciprocal())
+	return t.wide(func(x Tensor) Tensor {
+		powers := x.Sub(x.reduceKept(Maximum, []int{axis})).Exp()
+		return powers.Mul(powers.reduceKept(Sum, []int{axis}).Reciprocal())
+	})
 }
 
 // LogSoftmax is the logarithm of Softmax.
 func (t Tensor) LogSoftmax(axis int) Tensor {
-	shifted := t.Sub(t.reduceKept(Maximum, []int{axis}))
-	return shifted.Sub(shifted.Exp().reduceKept(Sum, []int{axis}).Log())
+	return t.wide(func(x Tensor) Tensor {
+		shifted := x.Sub(x.reduceKept(Maximum, []int{axis}))
+		return shifted.Sub(shifted.Exp().reduceKept(Sum, []int{axis}).Log())
+	})
 }

@@ -96,7 +96,35 @@ func (p *Program) execute(
 		request.Graph = p.graph
 		answer, err = p.client.kernels.Execute(ctx, request)
 	}
-	return answer, err
+	if err != nil {
+		return nil, err
+	}
+	return answer, p.checkResults(answer.Results)
+}
+
+// checkResults fails where there are fewer than the signature has, or where a buffer is not of the size of its array:
+// memory is made of that size.
+func (p *Program) checkResults(results []*kilnv1.ResultValue) error {
+	rows := p.compiled.Signature.Results
+	if len(results) != len(rows) {
+		return badServer("gave %d results, not %d", len(results), len(rows))
+	}
+	for at, result := range results {
+		said := result.GetBuffer()
+		if said == nil {
+			continue
+		}
+		if rows[at].Aliases != nil {
+			continue // it is as large as what was given
+		}
+		if count, ok := byteCount(DType(said.Dtype), said.Shape); !ok || uint64(count) != said.Bytes {
+			return badServer("gave result %d as %d bytes of %s %v", at, said.Bytes, DType(said.Dtype), said.Shape)
+		}
+		if len(rows[at].Symbolic) == 0 && said.Bytes != rows[at].Bytes {
+			return badServer("gave result %d as %d bytes, not %d", at, said.Bytes, rows[at].Bytes)
+		}
+	}
+	return nil
 }
 
 // given is a result as a buffer: the caller's own, if it is an argument's memory.

@@ -3,6 +3,7 @@ package kiln
 import (
 	"context"
 	"errors"
+	"math"
 	"os"
 	"slices"
 	"sync"
@@ -98,6 +99,33 @@ func TestConvolutionIsItsDefinition(t *testing.T) {
 	}
 }
 
+// Sums of narrow floats leave their range, or stand still at 2^11 ones, unless they are wide until the end.
+func TestNarrowFloatsAreWideWithin(t *testing.T) {
+	client := connected(t)
+	for _, dtype := range []DType{Float16, BFloat16, Float8E4M3, Float8E5M2} {
+		g := NewGraph()
+		ones, zeros := g.Full(dtype, 1.0, 100000), g.Full(dtype, 0.0, 70000)
+		for _, x := range []Tensor{ones.Mean(), zeros.LogSoftmax(0).Max(), zeros.Softmax(0).Max()} {
+			g.Output(x.Cast(Float64))
+		}
+		program, err := client.Compile(t.Context(), g, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		results, err := program.Run(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for at, exact := range []float64{1, -math.Log(70000), 1.0 / 70000} {
+			values, err := Values[float64](results[at])
+			wanted := Number(dtype, Round(dtype, exact))
+			if err != nil || values[0] != wanted {
+				t.Errorf("%s, result %d: %v, not %v, %v", dtype, at, values, wanted, err)
+			}
+		}
+	}
+}
+
 func TestPoolingCallsAndPlaces(t *testing.T) {
 	client := connected(t)
 	g := NewGraph()
@@ -126,6 +154,13 @@ func TestPoolingCallsAndPlaces(t *testing.T) {
 	}
 
 	g = NewGraph()
+	g.Output(g.Param("x", Float32, 4).ArgMax(0))
+	nan := float32(math.NaN())
+	if got := ran[int32](t, client, g, Vector([]float32{1, nan, 9, nan})); !slices.Equal(got, []int32{1}) {
+		t.Error("the first that is no number", got)
+	}
+
+	g = new(Graph)
 	g.Output(g.Arange(Int64, 11), g.Param("x", Float32, 2, 2).Transpose().Mean(0).Detach())
 	square, _ := ArrayOf([]float32{1, 2, 3, 5}, 2, 2)
 	if got := ran[int64](t, client, g, square); !slices.Equal(got, []int64{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10}) {

@@ -26,6 +26,12 @@ type session struct {
 	granted time.Duration
 }
 
+const (
+	// Between two renewals at least, however often calls find the session gone, and where no other could be opened.
+	rest       = 100 * time.Millisecond
+	restFailed = time.Second
+)
+
 // token is nil where there is no session.
 func (s *session) token() []byte {
 	s.mutex.Lock()
@@ -72,25 +78,38 @@ func (s *session) hasten() {
 	}
 }
 
+// wait is false when the session is to end.
+func (s *session) wait(pause time.Duration, sooner <-chan struct{}) bool {
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-sooner:
+	case <-s.ended:
+		return false
+	}
+	return true
+}
+
 func (s *session) keep() {
 	defer close(s.done)
 	for {
-		third := s.lease() / 3 // one call that is lost leaves time for a second
-		timer := time.NewTimer(third)
-		select {
-		case <-timer.C:
-		case <-s.due:
-		case <-s.ended:
-			timer.Stop()
+		third := max(s.lease()/3, rest) // one call that is lost leaves time for a second
+		if !s.wait(third, s.due) {
 			return
 		}
-		timer.Stop()
+		pause := rest
 		ctx, cancel := context.WithTimeout(context.Background(), third)
 		_, err := s.client.sessions.Renew(ctx, &kilnv1.RenewSessionRequest{Token: s.token()})
 		if failed := fromError(err); failed != nil && failed.Status == codes.NotFound {
-			_ = s.begin(ctx) // a server that does not answer may come back: the next renewal tries again
+			if s.begin(ctx) != nil {
+				pause = restFailed // a server that does not answer may come back: the next renewal tries again
+			}
 		}
 		cancel()
+		if !s.wait(pause, nil) {
+			return
+		}
 	}
 }
 

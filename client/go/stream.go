@@ -51,8 +51,15 @@ func (c *Client) Stream() (*Stream, error) {
 	}
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
-	if c.stream == nil || c.stream.link.hasEnded() != nil {
-		c.stream = &Stream{client: c, link: newLink(c), known: map[string]time.Time{}}
+	if c.closed {
+		return nil, newError(0, codes.Canceled, "the client is closed")
+	}
+	var before *link
+	if c.stream != nil {
+		before = c.stream.link
+	}
+	if before == nil || before.hasEnded() != nil {
+		c.stream = &Stream{client: c, link: newLink(c, before), known: map[string]time.Time{}}
 		// From anywhere on, so that another client's handle is none of ours.
 		c.stream.names.Store(1<<62 + rand.Uint64()>>3)
 	}
@@ -62,12 +69,13 @@ func (c *Client) Stream() (*Stream, error) {
 // pending is an answer that is on its way.
 type pending struct {
 	ready  chan struct{}
+	room   uint64 // how many bytes of data may come
 	data   []byte
 	answer *kilnv1.SubmitResponse
 	failed *Error
 }
 
-func newPending() *pending { return &pending{ready: make(chan struct{})} }
+func newPending(room uint64) *pending { return &pending{ready: make(chan struct{}), room: room} }
 
 func (f *pending) set(answer *kilnv1.SubmitResponse, failed *Error) {
 	f.answer, f.failed = answer, failed
@@ -160,7 +168,7 @@ func (s *Stream) WriteBytes(ctx context.Context, to *Buffer, offset uint64, data
 
 // Read asks for a buffer's array.
 func (s *Stream) Read(ctx context.Context, from *Buffer) (*FutureArray, error) {
-	future := newPending()
+	future := newPending(from.bytes)
 	read := &kilnv1.ReadCommand{Buffer: from.ref(0), Bytes: from.bytes}
 	array := &FutureArray{future, from.dtype, from.Shape()}
 	if from.dtype == 0 {
@@ -192,7 +200,7 @@ func (s *Stream) Run(ctx context.Context, program *Program, tag string, argument
 			device: s.client.device,
 		}
 		if row.Aliases != nil {
-			parameter := program.compiled.Signature.Parameters[*row.Aliases]
+			parameter := program.compiled.Signature.Parameters[*row.Aliases] // Compile has looked
 			given, is := bound[parameter.Slot].(*Buffer)
 			if !is {
 				return nil, badArgument("parameter %q is updated in place: give a *Buffer", parameter.Name)
@@ -220,20 +228,25 @@ func (s *Stream) Run(ctx context.Context, program *Program, tag string, argument
 
 // Free gives buffers back. What was sent before still has their memory.
 func (s *Stream) Free(ctx context.Context, buffers ...*Buffer) error {
-	free := &kilnv1.FreeCommand{}
+	free, given := &kilnv1.FreeCommand{}, []*Buffer{}
 	for _, buffer := range buffers {
 		if !buffer.freed.Swap(true) {
-			free.Handle = append(free.Handle, buffer.handle)
+			free.Handle, given = append(free.Handle, buffer.handle), append(given, buffer)
 		}
 	}
-	return s.link.send(ctx, &kilnv1.SubmitRequest{Command: &kilnv1.SubmitRequest_Free{Free: free}}, nil)
+	err := s.link.send(ctx, &kilnv1.SubmitRequest{Command: &kilnv1.SubmitRequest_Free{Free: free}}, nil)
+	if err != nil {
+		for _, buffer := range given {
+			buffer.freed.Store(false)
+		}
+	}
+	return err
 }
 
 // Fence waits until all before it has ended, and tells the first failure that nobody was told.
 func (s *Stream) Fence(ctx context.Context) error {
-	future := newPending()
-	fence := &kilnv1.SubmitRequest{Command: &kilnv1.SubmitRequest_Fence{Fence: &kilnv1.FenceCommand{}}}
-	if err := s.link.send(ctx, fence, future); err != nil {
+	future := newPending(0)
+	if err := s.link.send(ctx, fence(), future); err != nil {
 		return err
 	}
 	if err := future.wait(ctx); err != nil {

@@ -55,6 +55,18 @@ class AnswersTwice(Rule):
         return [message, message] if method == "KernelService.Submit" else [message]
 
 
+class EndsStream(Rule):
+    """The first stream ends in the place of the second answer, as when another connection has taken its session."""
+
+    def answer(self, method, message, call):
+        if method == "KernelService.Submit" and call["number"] == 1:
+            said = kernel_service_pb2.SubmitResponse.FromString(message)
+            call["answers"] = call.get("answers", 0) + (not said.HasField("welcome") and not said.more)
+            if call["answers"] == 2:
+                raise Refused(grpc.StatusCode.ABORTED, "another connection has it", code=error_pb2.SESSION_BUSY)
+        return [message]
+
+
 class IsBusy(Rule):
     """Refuses to compile, and says when to come again; `most` times."""
 
@@ -136,7 +148,7 @@ class WrongHash(Rule):
 
 FAULTS = {
     rule.__name__: rule
-    for rule in (HandsOn, LosesAnswers, AnswersTwice, IsBusy, StaysBusy, GivesHalf, IsNewer, SaysMore, SaysLess,
+    for rule in (HandsOn, LosesAnswers, AnswersTwice, EndsStream, IsBusy, StaysBusy, GivesHalf, IsNewer, SaysMore, SaysLess,
                  WrongHash)  # fmt: skip
 }
 

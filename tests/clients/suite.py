@@ -157,9 +157,11 @@ class Run:
                 self._step("step %d (%s)" % (number, step.get("do") or step.get("runner")), dict(step))
             self.cut = self._world.frames is not None and self._world.frames.was_cut
         finally:
-            if not self._adapter.ended:
-                self._adapter.ask({"do": "reset"})
-            self._world.close()
+            try:
+                if not self._adapter.ended:
+                    self._adapter.ask({"do": "reset"})
+            finally:
+                self._world.close()
 
     def _step(self, where, step):
         if "runner" in step:
@@ -173,11 +175,18 @@ class Run:
         save, eventually = step.pop("save", {}), step.pop("eventually", False)
         wanted = named(wanted, self._world.values)
         request = prepared(step, self._world.values)
-        for _ in range(step.get("times", 1)):
-            answer = self._adapter.ask(request)
+        for _ in range(step.get("times", 1) - 1):
+            self._check(where, self._adapter.ask(request), wanted, failure, close)
+        answer = self._adapter.ask(request)
         end = time.monotonic() + ANSWER_SECONDS
         while eventually and "error" in answer and time.monotonic() < end:
             answer = self._adapter.ask(request)
+        self._check(where, answer, wanted, failure, close)
+        for name, field in save.items():
+            self._world.values[name] = answer[field]
+
+    @staticmethod
+    def _check(where, answer, wanted, failure, close):
         if "unsupported" in answer:
             raise Failed("%s: the adapter does not know it" % where)
         if failure is not None:
@@ -187,8 +196,6 @@ class Run:
         if "error" in answer:
             raise Failed("%s failed: %s" % (where, short(answer["error"])))
         compare(wanted, answer, where, close)
-        for name, field in save.items():
-            self._world.values[name] = answer[field]
 
 
 def run_case(adapter, servers, case, rule=None):

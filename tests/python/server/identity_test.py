@@ -115,7 +115,7 @@ class Identity(Identities):
                 self.assertEqual(client.devices()[0].name, "CPU:0")
 
     def test_a_token_does_not_travel_in_the_open(self):
-        for target in ("host.example:1", "10.0.0.1:1", "localhost.example:1", "dns:///host:1"):
+        for target in ("host.example:1", "10.0.0.1:1", "localhost.example:1", "127.evil.example:1", "dns:///host:1"):
             with self.assertRaises(kiln.InvalidArgument) as caught:
                 kiln.connect(target, token="secret", tls=False)
             self.assertIn("others can read it", str(caught.exception))

@@ -70,6 +70,17 @@ type adapter struct {
 	begun      map[string]chan answer
 }
 
+// one is a client with the stream that it has now.
+func (a *adapter) one(name string) connected {
+	one := a.clients[name]
+	if one.stream != nil {
+		if now, err := one.client.Stream(); err == nil {
+			one.stream = now
+		}
+	}
+	return one
+}
+
 func newAdapter() *adapter {
 	return &adapter{
 		map[string]connected{},

@@ -78,7 +78,7 @@ func connect(a *adapter, ctx context.Context, r *ask) (answer, error) {
 }
 
 func closeClient(a *adapter, _ context.Context, r *ask) (answer, error) {
-	one := a.clients[r.Client]
+	one := a.one(r.Client)
 	delete(a.clients, r.Client)
 	return nil, one.client.Close()
 }
@@ -124,7 +124,7 @@ func upload(a *adapter, ctx context.Context, r *ask) (answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	one := a.clients[r.Client]
+	one := a.one(r.Client)
 	if one.stream != nil {
 		a.buffers[r.As], err = one.stream.Upload(ctx, array)
 	} else {
@@ -150,7 +150,7 @@ func read(a *adapter, ctx context.Context, r *ask) (answer, error) {
 		err := buffer.ReadBytes(ctx, number(r.Offset), data)
 		return answer{"data": data}, err
 	}
-	array, err := fetch(ctx, a.clients[r.Client], buffer)
+	array, err := fetch(ctx, a.one(r.Client), buffer)
 	return answer{"tensor": said(array)}, err
 }
 
@@ -168,7 +168,7 @@ func fetch(ctx context.Context, one connected, buffer *kiln.Buffer) (kiln.Array,
 func free(a *adapter, ctx context.Context, r *ask) (answer, error) {
 	for _, name := range r.Buffers {
 		var err error
-		if one := a.clients[r.Client]; one.stream != nil {
+		if one := a.one(r.Client); one.stream != nil {
 			err = one.stream.Free(ctx, a.buffers[name])
 		} else {
 			err = a.buffers[name].Free(ctx)
@@ -193,7 +193,7 @@ func describe(a *adapter, ctx context.Context, r *ask) (answer, error) {
 }
 
 func run(a *adapter, ctx context.Context, r *ask) (answer, error) {
-	program, one := a.programs[r.Program], a.clients[r.Client]
+	program, one := a.programs[r.Program], a.one(r.Client)
 	var arguments []kiln.Argument
 	for _, item := range r.Arguments {
 		switch {
@@ -249,7 +249,7 @@ func uncheckedRun(a *adapter, ctx context.Context, r *ask) (answer, error) {
 	if err := json.Unmarshal(r.Keep, &name); err != nil {
 		return nil, err
 	}
-	results, err := keep(ctx, a.clients[r.Client], a.programs[r.Program], r.Tag, []kiln.Argument{a.buffers[r.Buffer]})
+	results, err := keep(ctx, a.one(r.Client), a.programs[r.Program], r.Tag, []kiln.Argument{a.buffers[r.Buffer]})
 	if err == nil {
 		a.buffers[name] = results[0]
 	}
@@ -267,7 +267,7 @@ func begin(a *adapter, _ context.Context, r *ask) (answer, error) {
 func end(a *adapter, _ context.Context, r *ask) (answer, error) { return <-a.begun[r.Of], nil }
 
 func fence(a *adapter, ctx context.Context, r *ask) (answer, error) {
-	if stream := a.clients[r.Client].stream; stream != nil {
+	if stream := a.one(r.Client).stream; stream != nil {
 		return nil, stream.Fence(ctx)
 	}
 	return nil, nil
@@ -322,7 +322,7 @@ func transfer(a *adapter, ctx context.Context, r *ask) (answer, error) {
 	for at := range sent {
 		sent[at] = byte(at % 251)
 	}
-	one := a.clients[r.Client]
+	one := a.one(r.Client)
 	var buffer *kiln.Buffer
 	var err error
 	if one.stream != nil {

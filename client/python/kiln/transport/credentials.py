@@ -25,7 +25,7 @@ SYSTEM = "system"
 # How long a token's file is believed unchanged, in seconds.
 BELIEVED = 1.0
 # What does not leave this machine, as an address is written.
-_HERE = re.compile(r"(dns:(///)?|ipv4:|ipv6:)?(localhost:|127\.|\[::1\]:)|unix:")
+_HERE = re.compile(r"(dns:(///)?|ipv4:|ipv6:)?(localhost|127(\.\d{1,3}){3}|\[::1\]):|unix:")
 
 
 def stays_here(target: str) -> bool:
