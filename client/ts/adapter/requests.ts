@@ -33,10 +33,10 @@ const graphOf = (text: string) => fromBinary(GraphSchema, bytesOf(text));
 const arrayOf = ({ dtype, shape, data }: Tensor) => new NdArray(dtype, shape ?? [], bytesOf(data ?? ""));
 const tensorOf = ({ dtype, shape, bytes }: NdArray) => ({ dtype, shape, data: said(bytes) });
 
-/** One of several clients; its stream, if requests go by that. */
+/** One of several clients; the stream that it has now, if requests go by that. */
 interface Connected {
-  client: Client;
-  stream: Stream | undefined;
+  readonly client: Client;
+  readonly stream: Stream | undefined;
 }
 
 export class Adapter {
@@ -83,8 +83,14 @@ export class Adapter {
       const who = { ...(token && { token }), ...(tokenFile && { tokenFile }), ...(tls && { tls }) };
       const client = await connect(address, { ...who, ...(seconds && { lease: seconds * 1000 }), timeout });
       // A server without streams is called.
-      const stream = ask.stream && client.features.includes("submit") ? client.stream() : undefined;
-      this.#clients.set(ask.client ?? "", { client, stream });
+      const streams = ask.stream && client.features.includes("submit");
+      const one: Connected = {
+        client,
+        get stream() {
+          return streams ? client.stream() : undefined;
+        },
+      };
+      this.#clients.set(ask.client ?? "", one);
       return { features: client.features, devices: client.devices };
     },
     close: (ask) => this.#of(ask).client.close(),
