@@ -94,7 +94,7 @@ export class Link {
       try {
         keep();
       } catch (error) {
-        reject(error as KilnError);
+        reject(asKilnError(error));
       }
     };
     if (this.ended !== undefined || (this.#hasRoom && this.#waiting.length === 0)) {
