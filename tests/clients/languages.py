@@ -16,6 +16,7 @@ from typing import Callable, List, NamedTuple, Optional
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 GO = ROOT / "client" / "go"
+TYPESCRIPT = ROOT / "client" / "ts"
 
 
 class Language(NamedTuple):
@@ -50,23 +51,49 @@ def go_environment(program, **more):
     return {**os.environ, "PATH": path, "GOTOOLCHAIN": "local", **more}
 
 
-# What `go` says where modules cannot be reached, or it is too old for them. Anything else that it fails with, such as
-# a wrong checksum, is a fault.
+# What `go` and `npm` say where modules cannot be reached, or they are too old for them. Anything else that they fail
+# with, such as a wrong checksum, is a fault.
 UNREACHABLE = re.compile(r"dial tcp|no such host|i/o timeout|connection refused|connection reset|network is unreachable|"
-                         r"TLS handshake timeout|proxyconnect|module lookup disabled|: 50[234] |requires go >=")  # fmt: skip
+                         r"TLS handshake timeout|proxyconnect|module lookup disabled|: 50[234] |requires go >=|"
+                         r"npm (ERR!|error) code (ENOTFOUND|EAI_AGAIN|ECONN|ETIMEDOUT|ENETUNREACH|ERR_SOCKET|E[45]\d\d)")  # fmt: skip
 MOST_SECONDS = 900
 
 
 def words_in_go(program, *words, why=None, **environment):
     """What `go` prints, which must succeed, or `why` the client is not tested: if the network is at fault."""
-    environment = go_environment(program, **environment)
-    done = subprocess.run([program, *words], cwd=GO, env=environment, capture_output=True, text=True,
-                          timeout=MOST_SECONDS)  # fmt: skip
+    return printed([program, *words], GO, go_environment(program, **environment), why)
+
+
+def printed(words, folder, environment, why):
+    done = subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, timeout=MOST_SECONDS)
     if done.returncode and why and UNREACHABLE.search(done.stderr):
         raise unittest.SkipTest("%s: %s" % (why, done.stderr.strip()[-300:]))
     if done.returncode:
-        raise AssertionError("go %s\n%s%s" % (" ".join(words), done.stdout, done.stderr))
+        raise AssertionError("%s\n%s%s" % (" ".join(map(str, words)), done.stdout, done.stderr))
     return done.stdout
+
+
+def node():
+    """Node, where npm is beside it."""
+    return find("node") if find("npm") else None
+
+
+def typescript(program):
+    """Fetches the packages that package-lock.json names where they are not there yet, generates the messages, and builds."""
+    version = words_of_npm(program, program, "--version").strip()
+    if int(version.lstrip("v").split(".")[0]) < 20:
+        raise unittest.SkipTest("client/ts wants Node 20, and this is %s" % version)
+    installed, lock = TYPESCRIPT / "node_modules" / ".package-lock.json", TYPESCRIPT / "package-lock.json"
+    if not installed.exists() or installed.stat().st_mtime < lock.stat().st_mtime:
+        words_of_npm(program, "npm", "ci", "--no-audit", "--no-fund", why="the packages of client/ts cannot be had")
+    words_of_npm(program, "npm", "run", "--silent", "build")
+    return [program, str(TYPESCRIPT / "dist" / "adapter" / "main.js")]
+
+
+def words_of_npm(program, *words, why=None, **environment):
+    """What a program of Node's prints in client/ts, which must succeed, or `why` the client is not tested."""
+    path = "%s:%s" % (pathlib.Path(program).parent, os.environ["PATH"])
+    return printed(words, TYPESCRIPT, {**os.environ, "PATH": path, **environment}, why)
 
 
 LANGUAGES = {
@@ -74,6 +101,7 @@ LANGUAGES = {
     for row in (
         Language("python", lambda: sys.executable, python),
         Language("go", lambda: find("go", "/usr/local/go/bin/go"), go),
+        Language("typescript", node, typescript),
     )
 }
 

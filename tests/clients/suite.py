@@ -19,6 +19,7 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 import cases
+import faults
 import languages
 import world
 import numpy as np
@@ -253,6 +254,12 @@ class Suite(unittest.TestCase):
                 self.fail("%s: %s" % (case.name, error))
             return
         self.assertIsNone(why, "%s passes now: take it out of known_failing.json" % case.name)
+
+    def test_servers_that_lie_are_noticed(self):
+        """Each mutant of faults.py makes the case fail that it names."""
+        for mutant, name in faults.MUTANTS.items():
+            with self.subTest(mutant.__name__), self.assertRaises(Failed):
+                run_case(self.adapter, self.servers, cases.cases()[name], mutant())
 
     def __init_subclass__(cls):
         for case in cases.cases().values():

@@ -1,0 +1,62 @@
+"""The TypeScript client passes the conformance suite and its own tests, is formatted, and its example learns digits."""
+
+import pathlib
+import re
+import shutil
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+
+import languages
+import suite
+
+
+class TypeScript(suite.Suite):
+    language = "typescript"
+
+    def npm(self, *words):
+        """What a program prints in client/ts, which is built already: with its types, tsc has checked them."""
+        node = languages.LANGUAGES["typescript"].toolchain()
+        return languages.words_of_npm(node, *words, KILN_ADDR=self.servers.shared().address)
+
+    def test_its_own_tests(self):
+        said = self.npm("node", "--test", "--test-reporter=tap", "dist/test/")
+        self.assertIn("ok 1 ", said)
+        self.assertRegex(said, r"(?m)^# fail 0$")
+        self.assertRegex(said, r"(?m)^# skipped 0$")
+
+    def test_it_is_formatted(self):
+        folder, rooms = languages.TYPESCRIPT, ("src", "adapter", "test", "examples")
+        self.npm("npx", "prettier", "--check", *rooms)
+        files = [path for room in rooms for path in (folder / room).rglob("*.ts")]
+        for path in files:
+            if "gen" not in path.relative_to(folder).parts:
+                with self.subTest(path):
+                    self.assertLessEqual(max(map(len, path.read_text().splitlines())), 120)
+
+    def test_the_packages_have_no_home(self):
+        """Any registry may bring them: no address of one stands in the list of what to fetch."""
+        self.assertNotRegex((languages.TYPESCRIPT / "package-lock.json").read_text(), r'"resolved"|://[^"]*registry')
+
+    def test_the_first_program_of_the_page(self):
+        """As a program of somebody's, among whose packages the client is."""
+        page = (languages.ROOT / "docs" / "clients.md").read_text()
+        program, said = re.search(r"^```ts\n(.*?)^```\n\n```text\n(.*?)^```", page, re.S | re.M).groups()
+        folder = pathlib.Path(tempfile.mkdtemp())
+        self.addCleanup(shutil.rmtree, folder)
+        (folder / "node_modules").mkdir()
+        (folder / "node_modules" / "kiln").symlink_to(languages.TYPESCRIPT)
+        (folder / "first.mjs").write_text(program.replace("localhost:7437", self.servers.shared().address))
+        self.assertEqual(self.npm("node", str(folder / "first.mjs")), said)
+
+    def test_digits_are_learned(self):
+        said = self.npm("node", "dist/examples/digits.js")
+        self.assertEqual(len(re.findall(r"^epoch", said, re.M)), 15)
+        accuracy = float(re.search(r"^read \d+ of 360: ([\d.]+)$", said, re.M).group(1))
+        self.assertGreater(accuracy, 0.93)
+
+
+if __name__ == "__main__":
+    unittest.main()
