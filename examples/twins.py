@@ -3,7 +3,7 @@
     ./dev run & python examples/twins.py      # all four examples that have a twin
 """
 import time
-from typing import Any, Callable, Sequence, Tuple
+from typing import Any, Callable, List, Sequence, Tuple
 
 import kiln
 import numpy as np
