@@ -14,6 +14,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.parse
 import xml.etree.ElementTree as ElementTree
@@ -92,13 +93,16 @@ LONG = ["tests/tidy/toy_rows_test.py", "tests/chaos/chaos_test.py", "tests/clien
 def run_file(file):
     """(seconds it took, what it said, passed, skipped, failed names) of one file."""
     started = time.monotonic()
-    run = subprocess.run([sys.executable, "-c", RUN_ONE, file], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                         errors="replace")
-    try:
-        passed, skipped, failed = json.loads(run.stdout.strip().splitlines()[-1])
-    except (IndexError, ValueError):
-        passed, skipped, failed = 0, 0, ["could not be run (exit code %d)" % run.returncode]
-    return time.monotonic() - started, run.stderr, passed, skipped, failed
+    # Files, not pipes: a server that outlives a test which was killed would hold a pipe open, and us with it.
+    with tempfile.TemporaryFile("w+", errors="replace") as out, tempfile.TemporaryFile("w+", errors="replace") as said:
+        code = subprocess.run([sys.executable, "-c", RUN_ONE, file], stdout=out, stderr=said).returncode
+        out.seek(0)
+        said.seek(0)
+        try:
+            passed, skipped, failed = json.loads(out.read().strip().splitlines()[-1])
+        except (IndexError, ValueError):
+            passed, skipped, failed = 0, 0, ["could not be run (exit code %d)" % code]
+        return time.monotonic() - started, said.read(), passed, skipped, failed
 
 
 def python(results, files):

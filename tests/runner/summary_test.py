@@ -1,6 +1,7 @@
 """The runner finds what a test imports from its own folder, and counts what failed, was skipped, or never ran."""
 
 import json
+import os
 import pathlib
 import subprocess
 import sys
@@ -23,6 +24,12 @@ class Cases(unittest.TestCase):
     @unittest.skip("on purpose")
     def test_skipped(self):
         pass
+"""
+
+KILLED = """
+import os, signal, subprocess
+subprocess.Popen(["cat", %r])
+os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
@@ -61,6 +68,15 @@ class Summary(unittest.TestCase):
         total = self.run_summary("total", self.results)
         self.assertEqual(total.returncode, 1)
         self.assertEqual(total.stdout.splitlines()[-1], "0 passed, 1 failed")
+
+    def test_what_outlives_a_killed_test_is_not_waited_for(self):
+        fifo = self.folder / "fifo"
+        os.mkfifo(fifo)  # nobody writes to it before the end, so that the child stays
+        self.addCleanup(lambda: fifo.open("w").close())
+        self.run_summary("python", self.results, self.write("killed_test.py", KILLED % str(fifo)))
+        (step,) = self.steps()
+        self.assertEqual((step["passed"], len(step["failures"])), (0, 1))
+        self.assertIn("exit code -9", step["failures"][0])
 
     def test_no_step_is_no_success(self):
         self.results.write_text("")

@@ -97,7 +97,7 @@ export class Stream {
     });
   }
 
-  /** Gives a buffer's array. What is given up waits no more; the command itself goes its way. */
+  /** Gives the array in a buffer. After `signal` it waits no longer; the server still carries the read out. */
   read(from: DeviceBuffer, { signal }: Pick<CallOptions, "signal"> = {}): Promise<NdArray> {
     return begun(async () => {
       const value = { buffer: from.ref(), bytes: BigInt(from.bytes) };

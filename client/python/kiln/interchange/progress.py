@@ -14,7 +14,7 @@ from typing import Callable, Optional, Union
 
 # Called as progress(bytes done, bytes in all), first with 0 done.
 Done = Callable[[int, int], None]
-# Or with the bytes that have been added; what it returns is nobody's.
+# Or called with the bytes added since the last call, as tqdm's update is; its result is ignored.
 Progress = Union[Done, Callable[[int], object]]
 
 
