@@ -1,19 +1,10 @@
 #!/usr/bin/env bash
-# bundle.sh FILE BINARY… -- DATA…: a relocatable archive of these programs, which runs on a machine
-# that has glibc 2.36 or later, libstdc++ and, for GPUs, their driver; nothing else.
+# bundle.sh FILE BINARY… -- DATA…: an archive of these programs and their libraries (deploy/tree.sh) for machines with GPUs.
 #
-#   kiln/bin   the programs, stripped; kiln/lib the libraries they load, found by RPATH
-#   kiln/DATA  files and folders that they read, from kiln/ as their working folder
+#   kiln/bin, kiln/lib  the programs and the libraries they load
+#   kiln/DATA    files and folders that they read, from kiln/ as their working folder
 #   kiln/gpu.sh  runs the tests and benches among them (deploy/gpu.sh)
-#
-# Debian's libLLVM has all of LLVM's targets and tools in it, 150 MB. The one in here is linked anew,
-# from the same package's static libraries, with what the programs ask for and nothing else.
 set -euo pipefail
-
-LLVM=/usr/lib/llvm-22
-LLVM_LIBRARY=libLLVM.so.22.1 LLVM_VERSION=LLVM_22.1  # its name, and that of its symbols' version
-# Of the host: what its libc, its compiler's runtime and its drivers bring.
-HOSTS='^(ld-linux.*|linux-vdso|libc|libm|libdl|librt|libpthread|libstdc\+\+|libgcc_s|libresolv)\.so'
 
 say() { printf '%s\n' "bundle: $*" >&2; }
 
@@ -23,52 +14,18 @@ shift
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 root=$work/kiln
-mkdir -p "$root/bin" "$root/lib"
 
+programs=()
 while (($#)) && [[ $1 != -- ]]; do
-  install -m 755 "$1" "$root/bin/"
+  programs+=("$1")
   shift
 done
+"$(dirname "$0")/tree.sh" "$root" "${programs[@]}"
 for data in "${@:2}"; do
   mkdir -p "$root/$(dirname "$data")"
   cp -r "$data" "$root/$data"
 done
 install -m 755 "$(dirname "$0")/gpu.sh" "$root/"
-strip "$root"/bin/*
-
-# Libraries of all programs, and of those libraries.
-ldd "$root"/bin/* | sed -n 's/^\t\([^ ]*\) => \(\/[^ ]*\) .*/\1 \2/p' | sort -u | while read -r name path; do
-  [[ $name =~ $HOSTS ]] || install -m 644 "$path" "$root/lib/$name"
-done
-
-if [[ -e $root/lib/$LLVM_LIBRARY ]]; then
-  # What is undefined, and variables, of which a program has a copy.
-  nm -D "$root"/bin/* | sed -n "s/.* \([^ ]*\)@$LLVM_VERSION\$/\1/p" | sort -u >"$work/symbols"
-  say "linking libLLVM with $(wc -l <"$work/symbols") symbols"
-  { echo "$LLVM_VERSION {" && echo 'global:' && sed 's/$/;/' "$work/symbols" && echo 'local: *; };'; } >"$work/versions"
-  sed 's/^/-Wl,-u,/' "$work/symbols" >"$work/wanted"
-  # The linker for AMD's objects knows how to optimize whole programs, by Polly, too; here it is given machine code.
-  "$LLVM/bin/clang++" -shared -fuse-ld=lld -o "$root/lib/$LLVM_LIBRARY" -Wl,-soname,$LLVM_LIBRARY \
-    -Wl,--defsym=_Z18getPollyPluginInfov=0 \
-    "-Wl,--version-script=$work/versions" -Wl,--gc-sections -Wl,-s -Wl,-z,defs "@$work/wanted" \
-    -Wl,--start-group "$LLVM"/lib/libLLVM*.a -Wl,--end-group -lz -lzstd -lpthread -ldl -lm
-  # What only the whole library needed.
-  LD_LIBRARY_PATH=$root/lib ldd "$root"/bin/* | sed -n 's/^\t\([^ ]*\) => .*/\1/p' | sort -u >"$work/needed"
-  for file in "$root"/lib/*; do grep -qxF "$(basename "$file")" "$work/needed" || rm "$file"; done
-fi
-strip --strip-unneeded "$root"/lib/*
-
-# DT_RPATH, which libraries of libraries are found by, too; DT_RUNPATH is not.
-for file in "$root"/bin/*; do patchelf --force-rpath --set-rpath '$ORIGIN/../lib' "$file"; done
-for file in "$root"/lib/*; do patchelf --remove-rpath "$file"; done
-
-# Each finds its libraries in the archive or is of the host's own, and comes up.
-for file in "$root"/bin/*; do
-  env -i ldd "$file" | sed -n 's/^\t\([^ ]*\) => \(.*\)/\1 \2/p' | while read -r name path; do
-    [[ $path == "$root"/* || ($name =~ $HOSTS && $path != 'not found') ]] || { say "$(basename "$file"): $name is $path"; exit 1; }
-  done
-  env -i "$file" --help >/dev/null || { say "$(basename "$file") does not come up"; exit 1; }
-done
 
 tar -C "$work" --sort=name --owner=0 --group=0 --mtime=@0 -cf - kiln | xz -9 -T0 >"$archive"
 say "$archive: $(du -h "$archive" | cut -f1), $(du -sh "$root" | cut -f1) unpacked"

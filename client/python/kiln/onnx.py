@@ -3,8 +3,8 @@
     model = kiln.onnx.load("model.onnx", sizes={"batch": (1, 64)})
     y = model(x)
 
-The file is read on this machine by the command line, `kiln import`, which must be on PATH (or KILN_CLI says where it
-is). A model is data: it becomes a graph, and nothing of it runs as code, neither here nor on the server.
+The file is read on this machine by the command line, `kiln import`, which is the package kiln-server's or on PATH (or
+KILN_CLI says where it is). A model is data: it becomes a graph, and nothing of it runs as code, neither here nor on the server.
 docs/onnx.md lists the ops that are taken.
 """
 
@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import tempfile
 from numbers import Integral
@@ -22,6 +21,7 @@ import numpy as np
 
 from kiln.dtypes import dtype
 from kiln.errors import DTypeError, Internal, InvalidArgument, NotFound, ShapeError
+from kiln.functional import programs
 from kiln.functional.current import current
 from kiln.interchange.files import load as load_arrays
 from kiln.v1 import graph_pb2
@@ -165,11 +165,10 @@ class Model:
 
 def _run(path: str, words: List[str]) -> str:
     """What `kiln import` prints."""
-    named = os.environ.get("KILN_CLI")
-    program = shutil.which(named or "kiln")
+    program, missing = programs.find("kiln", "KILN_CLI")
     if program is None:
-        where = "KILN_CLI is %s, which is no program" % named if named else "there is no kiln on PATH"
-        raise NotFound("kiln.onnx reads models by `kiln import`, and %s" % where, remedy="KILN_CLI=/path/to/kiln")
+        raise NotFound("kiln.onnx reads models by `kiln import`, and %s" % missing,
+                       remedy="pip install kiln-server, or KILN_CLI=/path/to/kiln")  # fmt: skip
     ran = subprocess.run([program, "import", path, *words], stdin=subprocess.DEVNULL, capture_output=True,
                          encoding="utf-8", errors="replace")  # fmt: skip
     if ran.returncode == 0:

@@ -6,6 +6,7 @@ import pathlib
 import subprocess
 import sys
 import tempfile
+import types
 import unittest
 import unittest.mock
 
@@ -49,6 +50,13 @@ class Local(unittest.TestCase):
                                   ({"KILN_KILND": "", "PATH": "/nowhere"}, "there is no kilnd on PATH.*KILN_KILND=")):  # fmt: skip
             with unittest.mock.patch.dict(os.environ, environment), self.assertRaisesRegex(NoServer, text):
                 kiln.local()
+
+    def test_the_package_of_the_server(self):
+        package = types.ModuleType("kiln_server")
+        package.path = lambda program: {"kilnd": str(support.KILND)}[program]
+        with unittest.mock.patch.dict(os.environ, {"KILN_KILND": "", "PATH": "/nowhere"}), \
+                unittest.mock.patch.dict(sys.modules, {"kiln_server": package}), kiln.local():  # fmt: skip
+            self.assertEqual(kiln.array([1, 2]).sum().item(), 3)
 
     def test_a_server_that_does_not_serve(self):
         with self.assertRaisesRegex(NoServer, "did not serve: .*no_such_flag"):

@@ -1,0 +1,138 @@
+"""What `./dev package` makes of a tree: the same bytes twice, programs that run where they are unpacked, and a true list
+of whose code is in them. Toys stand in for the programs."""
+
+import base64
+import hashlib
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import unittest
+import zipfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+
+import toy
+
+sys.path.insert(0, str(toy.ROOT / "deploy" / "package"))
+
+from symbols import Needs
+
+
+def output(*command, **options):
+    return subprocess.run([str(word) for word in command], check=True, stdout=subprocess.PIPE, text=True, **options).stdout
+
+
+class Package(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = pathlib.Path(tempfile.mkdtemp())
+        cls.addClassCleanup(shutil.rmtree, cls.folder)
+        files = toy.programs(cls.folder)
+        toy.tree(cls.folder / "tree", files)
+        cls.made = toy.packages(cls.folder / "tree", cls.folder / "out")
+        cls.files = files
+
+    def test_twice_is_the_same(self):
+        # Made elsewhere, later, and by somebody with other habits.
+        mask = os.umask(0o077)
+        try:
+            toy.tree(self.folder / "again", self.files)
+            again = toy.packages(self.folder / "again", self.folder / "out2", TZ="Asia/Tokyo", LC_ALL="C")
+        finally:
+            os.umask(mask)
+        self.assertEqual(again["SHA256SUMS"].read_text(), self.made["SHA256SUMS"].read_text())
+        self.assertEqual(len(again["SHA256SUMS"].read_text().splitlines()), 4)
+        subprocess.run(["sha256sum", "--quiet", "--check", "SHA256SUMS"], cwd=self.folder / "out", check=True)
+
+    def test_the_deb(self):
+        deb, root = self.made[".deb"], self.folder / "root"
+        self.assertEqual(deb.name, "kiln_9.8.7_amd64.deb")
+        subprocess.run(["dpkg-deb", "--extract", str(deb), str(root)], check=True)
+        library = "=> %s/usr/lib/kiln/bin/../lib/libz.so.1" % root
+        for program in ("kilnd", "kiln"):
+            self.assertIn(library, output("ldd", (root / "usr/bin" / program).resolve()))
+            self.assertRegex(output(root / "usr/bin" / program, "word"), r"^%s \d[\d.]+ word$" % program)
+        self.assertRegex(output("dpkg-deb", "--field", deb, "Depends"),
+                         r"^libc6 \(>= 2\.\d+\), libgcc-s1, libstdc\+\+6 \(>= \d+\)$")  # fmt: skip
+        self.assertEqual(output("dpkg-deb", "--info", deb, "conffiles"), "/etc/kiln/kilnd.txtpb\n")
+        self.assertTrue((root / "usr/lib/systemd/system/kilnd.service").is_file())
+        listed = output("dpkg-deb", "--contents", deb).splitlines()
+        self.assertEqual({line.split()[1] for line in listed}, {"root/root"})
+        self.assertEqual({line.split()[0] for line in listed}, {"drwxr-xr-x", "-rwxr-xr-x", "-rw-r--r--", "lrwxrwxrwx"})
+        for line in output("dpkg-deb", "--info", deb, "md5sums").splitlines():
+            digest, path = line.split("  ")
+            self.assertEqual(hashlib.md5((root / path).read_bytes()).hexdigest(), digest)
+
+    def test_the_page_of_the_manual_is_the_help(self):
+        root = self.folder / "manual"
+        subprocess.run(["dpkg-deb", "--extract", str(self.made[".deb"]), str(root)], check=True)
+        page = output("zcat", root / "usr/share/man/man8/kilnd.8.gz")
+        self.assertIn("A toy.\n\\&.dot\n  \\-\\-flag C:\\ex\n", page)
+
+    def test_the_wheel(self):
+        wheel, site = self.made[".whl"], self.folder / "site"
+        self.assertRegex(wheel.name, r"^kiln_server-9\.8\.7-py3-none-manylinux_2_\d+_x86_64\.whl$")
+        with zipfile.ZipFile(wheel) as archive:
+            rows = archive.read("kiln_server-9.8.7.dist-info/RECORD").decode().splitlines()
+            self.assertEqual([row.split(",")[0] for row in rows], archive.namelist())
+            for row in rows[:-1]:
+                name, digest, size = row.split(",")
+                data = archive.read(name)
+                wanted = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
+                self.assertEqual((digest, int(size)), ("sha256=" + wanted, len(data)), name)
+        pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-index", "--no-deps"]
+        subprocess.run([*pip, "--target", str(site), str(wheel)], check=True)
+        environment = {**os.environ, "PYTHONPATH": str(site)}
+        for program in ("kilnd", "kiln"):
+            self.assertRegex(output(site / "bin" / program, "word", env=environment), r"^%s \d[\d.]+ word$" % program)
+        code = "import kiln_server; print(kiln_server.path('kilnd'))"
+        self.assertEqual(output(sys.executable, "-c", code, env=environment), "%s\n" % (site / "kiln_server/bin/kilnd"))
+
+    def test_the_tarball(self):
+        with tarfile.open(self.made[".tar.xz"]) as archive:
+            archive.extractall(self.folder / "unpacked")
+        (root,) = (self.folder / "unpacked").iterdir()
+        self.assertEqual(root.name, "kiln-9.8.7")
+        self.assertRegex(output(root / "bin/kiln", "word"), r"^kiln \d[\d.]+ word$")
+        self.assertEqual((root / "sbom.spdx.json").read_bytes(), self.made[".spdx.json"].read_bytes())
+
+    def test_whose_code_it_is(self):
+        said = json.loads(self.made[".spdx.json"].read_text())
+        packages = {row["SPDXID"]: row for row in said["packages"]}
+        files = {row["fileName"]: row for row in said["files"]}
+        self.assertEqual(set(files), {"./bin/kilnd", "./bin/kiln", "./lib/libz.so.1"})
+        for name, row in files.items():
+            sums = {each["algorithm"]: each["checksumValue"] for each in row["checksums"]}
+            self.assertEqual(sums["SHA256"], hashlib.sha256((self.folder / "tree" / name).read_bytes()).hexdigest())
+        edges = [(row["spdxElementId"], row["relationshipType"], row["relatedSpdxElement"]) for row in said["relationships"]]
+        self.assertIn((files["./lib/libz.so.1"]["SPDXID"], "GENERATED_FROM", "SPDXRef-zlib1g"), edges)
+        zlib = packages["SPDXRef-zlib1g"]
+        self.assertEqual(zlib["versionInfo"], output("dpkg-query", "--show", "--showformat", "${Version}", "zlib1g"))
+        self.assertTrue(zlib["externalRefs"][0]["referenceLocator"].startswith("pkg:deb/debian/zlib1g@"))
+        known = {"SPDXRef-DOCUMENT", *packages, *(row["SPDXID"] for row in said["files"])}
+        self.assertLessEqual({end for edge in edges for end in (edge[0], edge[2])}, known)
+        # And a licence for each.
+        with tarfile.open(self.made[".tar.xz"]) as archive:
+            papers = {pathlib.PurePosixPath(name).name for name in archive.getnames() if "/licences/" in name}
+        self.assertEqual(papers, {row["name"] for row in packages.values()})
+
+
+class Tag(unittest.TestCase):
+    def test_the_newer_of_both_libraries_decides(self):
+        self.assertEqual(Needs((2, 36), (3, 4, 30)).tag(), "manylinux_2_36_x86_64")
+        self.assertEqual(Needs((2, 28), (3, 4, 30)).tag(), "manylinux_2_35_x86_64")
+        self.assertEqual(Needs((2, 28), (3, 4, 28)).tag(), "manylinux_2_31_x86_64")
+        self.assertEqual(Needs((2, 36), (3, 4, 30)).gcc(), 12)
+
+    def test_a_library_of_which_nothing_is_known_is_named(self):
+        with self.assertRaisesRegex(SystemExit, "GLIBCXX_3.4.99 is newer than symbols.py knows"):
+            Needs((2, 36), (3, 4, 99)).tag()
+
+
+if __name__ == "__main__":
+    unittest.main()
