@@ -4,6 +4,7 @@ Entries are what a package holds: a path, and a file's bytes or where a link poi
 """
 
 import dataclasses
+import gzip
 import io
 import pathlib
 import subprocess
@@ -64,6 +65,10 @@ def xz(data: bytes, level: int) -> bytes:
     return subprocess.run(command, input=data, stdout=subprocess.PIPE, check=True).stdout
 
 
+def gzipped(data: bytes, level: int) -> bytes:
+    return gzip.compress(data, level, mtime=0)
+
+
 def ar(members: Iterable[tuple], epoch: int) -> bytes:
     """An archive of (name, bytes), as a .deb is one."""
     out = [b"!<arch>\n"]
@@ -73,14 +78,14 @@ def ar(members: Iterable[tuple], epoch: int) -> bytes:
     return b"".join(out)
 
 
-def zipped(entries: Iterable[Entry], epoch: int) -> bytes:
+def zipped(entries: Iterable[Entry], epoch: int, level: int) -> bytes:
     """A zip that keeps who may execute what."""
     when = datetime.fromtimestamp(epoch, timezone.utc).timetuple()[:6]
     out = io.BytesIO()
-    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
+    with zipfile.ZipFile(out, "w") as archive:
         for entry in entries:
             member = zipfile.ZipInfo(entry.path, when)
             member.compress_type, member.create_system = zipfile.ZIP_DEFLATED, 3
             member.external_attr = (0o100000 | entry.mode) << 16
-            archive.writestr(member, entry.read())
+            archive.writestr(member, entry.read(), compresslevel=level)
     return out.getvalue()

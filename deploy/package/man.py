@@ -1,7 +1,8 @@
 """A page of the manual from what a program says of itself: its --help, as it is, under a title."""
 
-import gzip
 import subprocess
+
+from archive import gzipped
 
 
 def escaped(line: str) -> str:
@@ -14,4 +15,4 @@ def page(program: str, path: str, section: int, summary: str) -> bytes:
     said = subprocess.run([path, "--help"], stdout=subprocess.PIPE, check=True, env={"LANG": "C.UTF-8"}).stdout.decode()
     lines = [".TH %s %d" % (program.upper(), section), ".SH NAME", "%s \\- %s" % (program, summary), ".SH DESCRIPTION", ".nf"]
     text = "\n".join(lines + [escaped(line) for line in said.splitlines()] + [".fi", ""])
-    return gzip.compress(text.encode(), 9, mtime=0)
+    return gzipped(text.encode(), 9)

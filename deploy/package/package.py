@@ -15,9 +15,10 @@ import deb
 import sbom
 import symbols
 import wheel
-from archive import Entry, tar, under, xz
+from archive import Entry, gzipped, tar, under
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
 
 
 def version_of(kilnd: pathlib.Path) -> str:
@@ -34,7 +35,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("tree", type=pathlib.Path)
     parser.add_argument("out", type=pathlib.Path)
-    parser.add_argument("--level", type=int, default=6, help="xz's, 0 to 9 (6)")
+    parser.add_argument("--level", type=int, default=6, help="how hard to pack, 0 to 9 (6)")
     words = parser.parse_args()
     tree, out, epoch = words.tree, words.out, int(os.environ["SOURCE_DATE_EPOCH"])
     out.mkdir(parents=True, exist_ok=True)
@@ -47,15 +48,16 @@ def main() -> None:
     # Whose code it is.
     parts = sbom.components(set(owners.values()) - {""} | set(sbom.COMPILED_IN))
     listed = sbom.document(tree, parts, version, epoch)
-    papers = [Entry("sbom.spdx.json", listed), *sbom.licences(parts, ROOT / "LICENSE")]
+    papers = [Entry("sbom.spdx.json", listed), Entry("add.uop", HERE / "add.uop"), *sbom.licences(parts, ROOT / "LICENSE")]
 
     write(out / ("kiln-%s.spdx.json" % version), listed)
-    write(out / wheel.name(version, needs), wheel.build(programs, papers, version, needs, epoch))
+    write(out / wheel.name(version, needs), wheel.build(programs, papers, version, needs, epoch, words.level))
     write(out / deb.name(version), deb.build(programs, papers, tree, version, needs, epoch, words.level))
     services = [Entry("kilnd.service", ROOT / "deploy/systemd/kilnd.service"),
                 Entry("kilnd.txtpb", ROOT / "deploy/config/kilnd.txtpb")]  # fmt: skip
     folder = "kiln-%s" % version
-    write(out / (folder + "-linux-x86_64.tar.xz"), xz(tar(under(folder, programs + papers + services), epoch), words.level))
+    # By gzip, as a small root has no xz.
+    write(out / (folder + "-linux-x86_64.tar.gz"), gzipped(tar(under(folder, programs + papers + services), epoch), words.level))
 
     sums = ["%s  %s\n" % (hashlib.sha256(path.read_bytes()).hexdigest(), path.name) for path in sorted(out.iterdir())
             if path.name != "SHA256SUMS"]  # fmt: skip

@@ -100,8 +100,10 @@ def document(tree: pathlib.Path, parts: List[Component], version: str, epoch: in
     edges += [(row["SPDXID"], "GENERATED_FROM", ids[package]) for _, package, row in files if package]
     edges += [(ids[name], "STATIC_LINK", KILN) for name in COMPILED_IN if name in ids]
     every = hashlib.sha256("".join(row["checksums"][1]["checksumValue"] for _, _, row in files).encode()).hexdigest()
-    own = {"SPDXID": KILN, "name": "kiln", "versionInfo": version, "downloadLocation": "NOASSERTION", "filesAnalyzed": False,
-           "licenseConcluded": "MIT", "licenseDeclared": "MIT", "copyrightText": "NOASSERTION"}  # fmt: skip
+    # As SPDX defines it: of the sums of all files, sorted.
+    code = hashlib.sha1("".join(sorted(row["checksums"][0]["checksumValue"] for _, _, row in files)).encode()).hexdigest()
+    own = {"SPDXID": KILN, "name": "kiln", "versionInfo": version, "downloadLocation": "NOASSERTION",
+           "packageVerificationCode": {"packageVerificationCodeValue": code}, "licenseConcluded": "MIT", "licenseDeclared": "MIT", "copyrightText": "NOASSERTION"}  # fmt: skip
     made = datetime.fromtimestamp(epoch, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
     return (json.dumps({
         "spdxVersion": "SPDX-2.3",

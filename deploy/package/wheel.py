@@ -55,7 +55,8 @@ def _digest(data: bytes) -> str:
     return base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
 
 
-def build(programs: List[Entry], papers: List[Entry], version: str, needs: Needs, epoch: int) -> bytes:
+def build(programs: List[Entry], papers: List[Entry], version: str, needs: Needs, epoch: int,
+          level: int) -> bytes:  # fmt: skip
     about = "kiln_server-%s.dist-info" % version
     entries = under("kiln_server", programs + papers)
     entries.append(Entry("kiln_server/__init__.py", HERE / "kiln_server" / "__init__.py"))
@@ -66,4 +67,4 @@ def build(programs: List[Entry], papers: List[Entry], version: str, needs: Needs
     entries.append(Entry(about + "/entry_points.txt", ENTRY_POINTS.encode()))
     rows = ["%s,sha256=%s,%d" % (entry.path, _digest(data), len(data)) for entry in entries for data in [entry.read()]]
     entries.append(Entry(about + "/RECORD", ("\n".join(rows) + "\n%s/RECORD,,\n" % about).encode()))
-    return zipped(entries, epoch)
+    return zipped(entries, epoch, level)

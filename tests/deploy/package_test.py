@@ -94,7 +94,7 @@ class Package(unittest.TestCase):
         self.assertEqual(output(sys.executable, "-c", code, env=environment), "%s\n" % (site / "kiln_server/bin/kilnd"))
 
     def test_the_tarball(self):
-        with tarfile.open(self.made[".tar.xz"]) as archive:
+        with tarfile.open(self.made[".tar.gz"]) as archive:
             archive.extractall(self.folder / "unpacked")
         (root,) = (self.folder / "unpacked").iterdir()
         self.assertEqual(root.name, "kiln-9.8.7")
@@ -117,7 +117,7 @@ class Package(unittest.TestCase):
         known = {"SPDXRef-DOCUMENT", *packages, *(row["SPDXID"] for row in said["files"])}
         self.assertLessEqual({end for edge in edges for end in (edge[0], edge[2])}, known)
         # And a licence for each.
-        with tarfile.open(self.made[".tar.xz"]) as archive:
+        with tarfile.open(self.made[".tar.gz"]) as archive:
             papers = {pathlib.PurePosixPath(name).name for name in archive.getnames() if "/licences/" in name}
         self.assertEqual(papers, {row["name"] for row in packages.values()})
 

@@ -1,0 +1,139 @@
+"""The first minute: what docs/deployment.md says under "Installed in a minute", done in fresh roots, each line timed.
+
+    first_minute.py PACKAGES… [--root bookworm] [--keep FOLDER]
+
+PACKAGES are folders of `./dev package` and `./dev wheel`. A root is what debootstrap makes of a distribution's smallest
+variant, from its mirror; each way to install has it fresh, under an overlay, and processes of it end with it. Root only.
+`./dev first-minute` calls it.
+"""
+
+import argparse
+import os
+import pathlib
+import re
+import shlex
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+from typing import NamedTuple
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+PAGE = ROOT / "docs" / "deployment.md"
+CERTIFICATES = "/etc/ssl/certs/ca-certificates.crt"
+
+
+class Distribution(NamedTuple):
+    mirror: str
+    components: str
+    keyring: str  # debootstrap's own, if empty
+    script: str
+
+
+DISTRIBUTIONS = {
+    "bookworm": Distribution("http://deb.debian.org/debian", "main", "", "bookworm"),
+    # Debian has no keys of Ubuntu's: KILN_UBUNTU_KEYRING is where somebody put them.
+    "noble": Distribution("https://archive.ubuntu.com/ubuntu", "main,universe", os.environ.get("KILN_UBUNTU_KEYRING", ""), "jammy"),
+}
+
+# Before the clock starts, what a small root lacks and every machine of somebody who uses Python has.
+BEFORE = {"Python": ["apt-get update -q", "apt-get install -y -q --no-install-recommends python3-venv"]}
+
+# As pid 1 of a namespace: when it ends, so does all that it started.
+INSIDE = r"""
+set -eu
+mount -t tmpfs tmpfs "$WORK"
+mkdir "$WORK/upper" "$WORK/work" "$WORK/root"
+mount -t overlay overlay -o "lowerdir=$LOWER,upperdir=$WORK/upper,workdir=$WORK/work" "$WORK/root"
+cd "$WORK/root"
+mount -t proc proc proc
+mount --rbind /dev dev
+mkdir -p first etc/ssl/certs
+echo "127.0.0.1 localhost" >etc/hosts
+cp -rL "$PACKAGES"/. first/
+for file in /etc/resolv.conf CERTIFICATES; do
+  if [ -e "$file" ]; then cat "$file" >".$file"; fi
+done
+# A second one, as a package may write the first anew.
+if [ -e CERTIFICATES ]; then cp -L CERTIFICATES first/certificates; fi
+exec chroot . /bin/bash -c "$SCRIPT"
+""".replace("CERTIFICATES", CERTIFICATES)
+
+
+def ways():
+    """Heading -> the lines of its block."""
+    part = re.search(r"^## Installed in a minute$(.*?)^## ", PAGE.read_text(), re.S | re.M).group(1)
+    return {heading: block.strip().splitlines() for heading, block in re.findall(r"^### (.*?)$.*?^```sh\n(.*?)^```", part, re.S | re.M)}
+
+
+def free_port():
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        return listening.getsockname()[1]
+
+
+def script(before, lines):
+    """Runs them in one shell, and after each says how long it took. The network is this machine's: a port of its own."""
+    port = free_port()
+    rows = ["set -e", "cd /first", "export KILN_GPUS=none KILN_LISTEN=127.0.0.1:%d KILN_ADDR=localhost:%d" % (port, port)]
+    rows += ["%s >/dev/null 2>&1 </dev/null" % line for line in before]
+    for line in lines:
+        rows += ["begun=$EPOCHREALTIME", line, "ended=$EPOCHREALTIME",
+                 "printf '\\n=%%d %%s\\n' $(( ${ended/./} - ${begun/./} )) %s" % shlex.quote(line)]  # fmt: skip
+    return "\n".join(rows)
+
+
+def root_of(name, folder):
+    """A fresh root of this distribution."""
+    made = folder / name
+    if not made.exists():
+        its = DISTRIBUTIONS[name]
+        print("first_minute: making a root of %s" % name, file=sys.stderr)
+        keys = ["--keyring=" + its.keyring] if its.keyring else []
+        subprocess.run(["debootstrap", "--variant=minbase", "--components=" + its.components, *keys, name, str(made), its.mirror,
+                        "/usr/share/debootstrap/scripts/" + its.script], check=True, stdout=subprocess.DEVNULL)  # fmt: skip
+    return made
+
+
+def once(root, packages, before, lines):
+    """[(seconds, line)] of one way, or SystemExit with what it said."""
+    with tempfile.TemporaryDirectory() as work:
+        environment = {name: value for name, value in os.environ.items() if name.lower().endswith("_proxy")}
+        environment.update(PATH="/usr/sbin:/usr/bin:/sbin:/bin", HOME="/root", LANG="C.UTF-8", DEBIAN_FRONTEND="noninteractive",
+                           PIP_CERT="/first/certificates", PIP_FIND_LINKS="/first", PIP_DISABLE_PIP_VERSION_CHECK="1", WORK=work,
+                           LOWER=str(root), PACKAGES=str(packages), SCRIPT=script(before, lines))  # fmt: skip
+        ran = subprocess.run(["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c", INSIDE], env=environment,
+                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)  # fmt: skip
+    said = ran.stdout.decode(errors="replace")
+    if ran.returncode != 0:
+        raise SystemExit("first_minute: status %d\n%s" % (ran.returncode, said))
+    return [(int(micros) / 1e6, line) for micros, line in re.findall(r"^=(\d+) (.*)$", said, re.M)]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("packages", nargs="+", type=pathlib.Path)
+    parser.add_argument("--root", action="append", choices=sorted(DISTRIBUTIONS), help="of which distribution (bookworm)")
+    parser.add_argument("--keep", type=pathlib.Path, help="where roots are kept for the next time")
+    words = parser.parse_args()
+    if os.geteuid() != 0 or not shutil.which("debootstrap"):
+        raise SystemExit("first_minute: it needs root, and debootstrap")
+    with tempfile.TemporaryDirectory() as folder:
+        packages = pathlib.Path(folder, "packages")
+        packages.mkdir()
+        for file in [file for given in words.packages for file in given.iterdir()]:
+            (packages / file.name).symlink_to(file.resolve())
+        keep = words.keep or pathlib.Path(folder, "roots")
+        keep.mkdir(parents=True, exist_ok=True)
+        for name in words.root or ["bookworm"]:
+            root = root_of(name, keep)
+            for way, lines in ways().items():
+                rows = once(root, packages, BEFORE.get(way, []), lines)
+                print("%s, %s: %.1f s" % (name, way, sum(seconds for seconds, _ in rows)))
+                for seconds, line in rows:
+                    print("  %6.1f s  %s" % (seconds, line), flush=True)
+
+
+if __name__ == "__main__":
+    main()
