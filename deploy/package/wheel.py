@@ -1,4 +1,4 @@
-"""The wheel kiln-server: both programs and their libraries, and commands that become them.
+"""The wheel kilnd: both programs and their libraries, and commands that become them.
 
 A wheel is a zip with three files about itself: METADATA, WHEEL and RECORD, which has a hash of every other.
 """
@@ -15,7 +15,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 
 METADATA = """\
 Metadata-Version: 2.1
-Name: kiln-server
+Name: kilnd
 Version: {version}
 Summary: kilnd, which runs tensor programs for clients over gRPC, and the command line kiln
 License: MIT
@@ -24,19 +24,19 @@ Classifier: Operating System :: POSIX :: Linux
 Classifier: Programming Language :: C++
 Description-Content-Type: text/markdown
 
-`pip install kiln-server` brings two programs and all that they load but glibc and libstdc++: `kilnd`, the server, and
+This package brings two programs and all that they load but glibc and libstdc++: `kilnd`, the server, and
 `kiln`, its command line. `kiln.local()` of the package kiln-client starts this server.
 
     kilnd &
     kiln devices
 
-What of others is in it, with licences, is listed in `sbom.spdx.json` and `licences/` of the folder `kiln_server`.
+What of others is in it, with licences, is listed in `sbom.spdx.json` and `licences/` of the folder `kilnd`.
 """
 
 ENTRY_POINTS = """\
 [console_scripts]
-kiln = kiln_server:kiln
-kilnd = kiln_server:kilnd
+kiln = kilnd:kiln
+kilnd = kilnd:kilnd
 """
 
 WHEEL = """\
@@ -48,7 +48,7 @@ Tag: py3-none-{tag}
 
 
 def name(version: str, needs: Needs) -> str:
-    return "kiln_server-%s-py3-none-%s.whl" % (version, needs.tag())
+    return "kilnd-%s-py3-none-%s.whl" % (version, needs.tag())
 
 
 def _digest(data: bytes) -> str:
@@ -57,10 +57,10 @@ def _digest(data: bytes) -> str:
 
 def build(programs: List[Entry], papers: List[Entry], version: str, needs: Needs, epoch: int,
           level: int) -> bytes:  # fmt: skip
-    about = "kiln_server-%s.dist-info" % version
-    entries = under("kiln_server", programs + papers)
-    entries.append(Entry("kiln_server/__init__.py", HERE / "kiln_server" / "__init__.py"))
-    entries.append(Entry("kiln_server/py.typed"))
+    about = "kilnd-%s.dist-info" % version
+    entries = under("kilnd", programs + papers)
+    entries.append(Entry("kilnd/__init__.py", HERE / "kilnd" / "__init__.py"))
+    entries.append(Entry("kilnd/py.typed"))
     entries = by_path(entries)
     entries.append(Entry(about + "/METADATA", METADATA.format(version=version).encode()))
     entries.append(Entry(about + "/WHEEL", WHEEL.format(tag=needs.tag()).encode()))

@@ -101,7 +101,7 @@ def once(root, packages, before, lines):
     with tempfile.TemporaryDirectory() as work:
         environment = {name: value for name, value in os.environ.items() if name.lower().endswith("_proxy")}
         environment.update(PATH="/usr/sbin:/usr/bin:/sbin:/bin", HOME="/root", LANG="C.UTF-8", DEBIAN_FRONTEND="noninteractive",
-                           PIP_CERT="/first/certificates", PIP_FIND_LINKS="/first", PIP_DISABLE_PIP_VERSION_CHECK="1", WORK=work,
+                           PIP_CERT="/first/certificates", PIP_DISABLE_PIP_VERSION_CHECK="1", WORK=work,
                            LOWER=str(root), PACKAGES=str(packages), SCRIPT=script(before, lines))  # fmt: skip
         ran = subprocess.run(["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c", INSIDE], env=environment,
                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)  # fmt: skip

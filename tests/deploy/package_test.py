@@ -76,9 +76,9 @@ class Package(unittest.TestCase):
 
     def test_the_wheel(self):
         wheel, site = self.made[".whl"], self.folder / "site"
-        self.assertRegex(wheel.name, r"^kiln_server-9\.8\.7-py3-none-manylinux_2_\d+_x86_64\.whl$")
+        self.assertRegex(wheel.name, r"^kilnd-9\.8\.7-py3-none-manylinux_2_\d+_x86_64\.whl$")
         with zipfile.ZipFile(wheel) as archive:
-            rows = archive.read("kiln_server-9.8.7.dist-info/RECORD").decode().splitlines()
+            rows = archive.read("kilnd-9.8.7.dist-info/RECORD").decode().splitlines()
             self.assertEqual([row.split(",")[0] for row in rows], archive.namelist())
             for row in rows[:-1]:
                 name, digest, size = row.split(",")
@@ -90,8 +90,8 @@ class Package(unittest.TestCase):
         environment = {**os.environ, "PYTHONPATH": str(site)}
         for program in ("kilnd", "kiln"):
             self.assertRegex(output(site / "bin" / program, "word", env=environment), r"^%s \d[\d.]+ word$" % program)
-        code = "import kiln_server; print(kiln_server.path('kilnd'))"
-        self.assertEqual(output(sys.executable, "-c", code, env=environment), "%s\n" % (site / "kiln_server/bin/kilnd"))
+        code = "import kilnd; print(kilnd.path('kilnd'))"
+        self.assertEqual(output(sys.executable, "-c", code, env=environment), "%s\n" % (site / "kilnd/bin/kilnd"))
 
     def test_the_tarball(self):
         with tarfile.open(self.made[".tar.gz"]) as archive:

@@ -3,7 +3,7 @@
     model = kiln.onnx.load("model.onnx", sizes={"batch": (1, 64)})
     y = model(x)
 
-The file is read on this machine by the command line, `kiln import`, which is the package kiln-server's or on PATH (or
+The file is read on this machine by the command line, `kiln import`, which is the package kilnd's or on PATH (or
 KILN_CLI says where it is). A model is data: it becomes a graph, and nothing of it runs as code, neither here nor on the server.
 docs/onnx.md lists the ops that are taken.
 """
@@ -168,7 +168,7 @@ def _run(path: str, words: List[str]) -> str:
     program, missing = programs.find("kiln", "KILN_CLI")
     if program is None:
         raise NotFound("kiln.onnx reads models by `kiln import`, and %s" % missing,
-                       remedy="pip install kiln-server, or KILN_CLI=/path/to/kiln")  # fmt: skip
+                       remedy="the package kilnd, or KILN_CLI=/path/to/kiln")  # fmt: skip
     ran = subprocess.run([program, "import", path, *words], stdin=subprocess.DEVNULL, capture_output=True,
                          encoding="utf-8", errors="replace")  # fmt: skip
     if ran.returncode == 0:

@@ -52,10 +52,10 @@ class Local(unittest.TestCase):
                 kiln.local()
 
     def test_the_package_of_the_server(self):
-        package = types.ModuleType("kiln_server")
+        package = types.ModuleType("kilnd")
         package.path = lambda program: {"kilnd": str(support.KILND)}[program]
         with unittest.mock.patch.dict(os.environ, {"KILN_KILND": "", "PATH": "/nowhere"}), \
-                unittest.mock.patch.dict(sys.modules, {"kiln_server": package}), kiln.local():  # fmt: skip
+                unittest.mock.patch.dict(sys.modules, {"kilnd": package}), kiln.local():  # fmt: skip
             self.assertEqual(kiln.array([1, 2]).sum().item(), 3)
 
     def test_a_server_that_does_not_serve(self):

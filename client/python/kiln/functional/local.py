@@ -39,11 +39,11 @@ def _folder() -> str:
 
 
 def binary() -> str:
-    """The path of kilnd: KILN_KILND's, the package kiln-server's, or that on PATH. NoServer if there is none."""
+    """The path of kilnd: KILN_KILND's, the package kilnd's, or that on PATH. NoServer if there is none."""
     found, missing = programs.find("kilnd", "KILN_KILND")
     if found is None:
         raise NoServer("kiln.local starts a kilnd, and %s" % missing,
-                       remedy="pip install kiln-server, KILN_KILND=/path/to/kilnd, or kiln.connect() to a server that runs")  # fmt: skip
+                       remedy="the package kilnd, KILN_KILND=/path/to/kilnd, or kiln.connect() to a server that runs")  # fmt: skip
     return found
 
 
@@ -105,7 +105,7 @@ class Server:
 def local(*flags: str, **options: Any) -> "Client":
     """Starts a kilnd with these flags ("--cpu_devices=2") and connects to it; `options` are connect()'s.
 
-    The binary is KILN_KILND's, the package kiln-server's, or on PATH. The end of the client, or of a `with`, ends it. Raises
+    The binary is KILN_KILND's, the package kilnd's, or on PATH. The end of the client, or of a `with`, ends it. Raises
     NoServer where there is no binary, or it does not serve, and what connect() does.
     """
     from kiln.client import connect  # which imports this package

@@ -8,13 +8,13 @@ from typing import Optional, Tuple
 
 
 def find(program: str, variable: str) -> Tuple[Optional[str], str]:
-    """(path, where it is not): of what `variable` of the environment names, else of the package kiln-server beside this
+    """(path, where it is not): of what `variable` of the environment names, else of the package kilnd beside this
     one, else of what is on PATH."""
     named = os.environ.get(variable)
     if named:
         return shutil.which(named), "%s is %s, which is no program" % (variable, named)
     try:
-        from kiln_server import path  # type: ignore[import-not-found, unused-ignore]
+        from kilnd import path  # type: ignore[import-not-found, unused-ignore]
 
         found: Optional[str] = path(program)
     except ImportError:

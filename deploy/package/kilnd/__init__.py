@@ -1,7 +1,7 @@
 """The server `kilnd` and the command line `kiln`, with the libraries that they load.
 
-    import kiln_server
-    kiln_server.path("kilnd")    # where the program is
+    import kilnd
+    kilnd.path("kilnd")    # where the program is
 
 The commands that pip makes replace themselves by the programs. `kiln.local()` of the package kiln-client finds the
 server here.
