@@ -1,0 +1,49 @@
+{{- define "kiln.name" -}}
+{{- if contains .Chart.Name .Release.Name }}{{ .Release.Name | trunc 52 | trimSuffix "-" }}{{ else }}{{ printf "%s-%s" .Release.Name .Chart.Name | trunc 52 | trimSuffix "-" }}{{ end }}
+{{- end }}
+
+{{- define "kiln.selector" -}}
+app.kubernetes.io/name: {{ .Chart.Name }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- define "kiln.labels" -}}
+{{ include "kiln.selector" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
+{{- end }}
+
+{{- define "kiln.image" -}}
+{{- with .Values.image }}
+{{- if .digest }}{{ .repository }}@{{ .digest }}{{ else }}{{ .repository }}:{{ default $.Chart.AppVersion .tag }}{{ end }}
+{{- end }}
+{{- end }}
+
+{{- define "kiln.serviceAccount" -}}
+{{- default (ternary (include "kiln.name" .) "default" .Values.serviceAccount.create) .Values.serviceAccount.name }}
+{{- end }}
+
+{{- define "kiln.hasTenants" -}}
+{{- if or .Values.tenants.secretName .Values.tenants.text }}yes{{ end }}
+{{- end }}
+
+{{- /* Who may use it has to be said: what is forgotten here would be open. */}}
+{{- define "kiln.check" -}}
+{{- if and .Values.tenants.secretName .Values.tenants.text }}{{ fail "tenants: give secretName or text, not both" }}{{ end }}
+{{- if not .Values.insecure }}
+{{- if not (include "kiln.hasTenants" .) }}{{ fail "nothing says who may use the server: set tenants.secretName or tenants.text, or insecure: true" }}{{ end }}
+{{- if not .Values.tls.secretName }}{{ fail "tokens would travel in the clear: set tls.secretName, or insecure: true where something else encrypts" }}{{ end }}
+{{- end }}
+{{- if and .Values.tls.secretName (not .Values.admin.enabled) }}{{ fail "the kubelet's gRPC probes do not encrypt: with tls it asks the admin port, so leave admin.enabled true" }}{{ end }}
+{{- if and .Values.autoscaling.enabled (not .Values.admin.enabled) }}{{ fail "autoscaling is on a metric of the admin port: leave admin.enabled true" }}{{ end }}
+{{- end }}
+
+{{- /* How the kubelet asks. Its gRPC probes speak no TLS. */}}
+{{- define "kiln.ready" -}}
+{{- if .Values.tls.secretName }}httpGet: {path: /readyz, port: admin}{{ else }}grpc: {port: {{ .Values.service.port }}}{{ end }}
+{{- end }}
+
+{{- define "kiln.alive" -}}
+{{- if .Values.admin.enabled }}httpGet: {path: /healthz, port: admin}{{ else }}tcpSocket: {port: grpc}{{ end }}
+{{- end }}

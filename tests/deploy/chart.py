@@ -1,0 +1,184 @@
+"""The Helm chart, rendered and looked at: by helm's lint, by the schemas of each Kubernetes, and by what is to be true of it.
+
+`./dev helm` runs this file; helm is $KILN_HELM, kilnd (which has to take the settings) $KILN_KILND. A kind that the
+schemas do not know is a failure, but for the two of the Prometheus operator.
+"""
+
+import os
+import pathlib
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+import kubernetes_validate
+import yaml
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+CHART = ROOT / "deploy" / "helm" / "kiln"
+VALUES = {path.stem: path for path in sorted((ROOT / "tests" / "deploy" / "values").glob("*.yaml"))}
+HELM = os.environ.get("KILN_HELM", "helm")
+KILND = os.environ.get("KILN_KILND", str(ROOT / "bazel-bin" / "server" / "kilnd"))
+KUBERNETES = ["1.%d" % minor for minor in range(31, 38)]
+NOBODY = 'tenant { name: "nobody" token { sha256: "%s" } }' % ("0" * 64)
+OPERATORS = {"ServiceMonitor": ("selector", "endpoints"), "PrometheusRule": ("groups",)}
+
+# What is refused, and how: values -> what helm says.
+REFUSED = [
+    ([], "nothing says who may use the server"),
+    (["tenants.text=x"], "tokens would travel in the clear"),
+    (["insecure=true", "tenants.text=x", "tenants.secretName=y"], "give secretName or text, not both"),
+    (["tenants.text=x", "tls.secretName=t", "admin.enabled=false"], "the kubelet's gRPC probes do not encrypt"),
+    (["insecure=true", "admin.enabled=false", "autoscaling.enabled=true"], "autoscaling is on a metric of the admin port"),
+    (["insecure=true", "gpu.vendor=intel"], "gpu/vendor"),
+    (["insecure=true", "settings.listen=x"], "invalid propertyName 'listen'"),
+    (["insecure=true", "tennants.text=x"], "tennants"),
+    (["insecure=true", "image.digest=latest"], "image/digest"),
+]
+
+
+def helm(*words):
+    return subprocess.run([HELM, *map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+
+def rendered(name, kubernetes=KUBERNETES[-1]):
+    """(kind, name) -> document."""
+    ran = helm("template", "k", CHART, "--namespace", "pool", "--kube-version", kubernetes + ".0", "--values", VALUES[name])
+    if ran.returncode != 0:
+        raise AssertionError(ran.stdout)
+    documents = [document for document in yaml.safe_load_all(ran.stdout) if document]
+    return {(document["kind"], document["metadata"]["name"]): document for document in documents}
+
+
+def pod_of(documents):
+    return documents["StatefulSet", "k-kiln"]["spec"]["template"]["spec"]
+
+
+class Chart(unittest.TestCase):
+    def test_lint(self):
+        for name, path in VALUES.items():
+            ran = helm("lint", "--strict", CHART, "--values", path)
+            self.assertEqual(ran.returncode, 0, "%s: %s" % (name, ran.stdout))
+
+    def test_every_kubernetes_takes_it(self):
+        seen = set()
+        for version in KUBERNETES:
+            for name in VALUES:
+                for (kind, _), document in rendered(name, version).items():
+                    with self.subTest(kubernetes=version, values=name, kind=kind):
+                        seen.add(kind)
+                        if kind in OPERATORS:
+                            self.assertLessEqual(set(OPERATORS[kind]), set(document["spec"]))
+                        else:
+                            kubernetes_validate.validate(document, version, strict=True)
+        self.assertEqual(seen, {"StatefulSet", "Service", "ConfigMap", "Secret", "ServiceAccount", "PodDisruptionBudget", "Pod",
+                                "NetworkPolicy", "HorizontalPodAutoscaler", *OPERATORS})  # fmt: skip
+
+    def test_what_is_refused(self):
+        for given, text in REFUSED:
+            ran = helm("template", "k", CHART, "--kube-version", "1.31.0", *(word for value in given for word in ("--set", value)))
+            with self.subTest(given=given):
+                self.assertNotEqual(ran.returncode, 0)
+                self.assertIn(text, ran.stdout.replace(".", "/") if "/" in text else ran.stdout)
+
+    def mounted(self):
+        """A folder with what a pod has of files, where / would be."""
+        root = pathlib.Path(tempfile.mkdtemp())
+        self.addCleanup(shutil.rmtree, root)
+        for folder in ("etc/kiln/tls", "etc/kiln/tenants"):
+            (root / folder).mkdir(parents=True)
+        tls = root / "etc/kiln/tls"
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj", "/CN=k",
+                        "-keyout", tls / "tls.key", "-out", tls / "tls.crt"], check=True, stderr=subprocess.DEVNULL)  # fmt: skip
+        # Not the values' own: of those, kilnd would ask a cluster for its keys.
+        (root / "etc/kiln/tenants/tenants.txtpb").write_text(NOBODY)
+        return root
+
+    def test_kilnd_takes_its_settings(self):
+        for name in VALUES:
+            documents = rendered(name)
+            root = self.mounted()
+            text = documents["ConfigMap", "k-kiln"]["data"]["kilnd.txtpb"].replace('"/etc', '"%s/etc' % root)
+            environment = {row["name"]: row["value"] for row in pod_of(documents)["containers"][0].get("env", [])}
+            environment = {key: value for key, value in environment.items() if key.startswith("KILN_")}
+            ran = subprocess.run([KILND, "--config=/dev/stdin", "--check_config"], input=text, env=environment, text=True,
+                                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT)  # fmt: skip
+            with self.subTest(name):
+                self.assertEqual(ran.returncode, 0, ran.stdout)
+                for key, value in environment.items():
+                    self.assertRegex(ran.stdout, r'\b%s: "?%s\b' % (key[len("KILN_") :].lower(), value))
+
+    def test_pods_are_restricted(self):
+        """As the Pod Security Standard "restricted" asks, and more."""
+        for name in VALUES:
+            for (kind, _), document in rendered(name).items():
+                if kind not in ("StatefulSet", "Pod"):
+                    continue
+                pod = document["spec"]["template"]["spec"] if kind == "StatefulSet" else document["spec"]
+                container = pod["containers"][0]
+                with self.subTest(values=name, kind=kind):
+                    self.assertEqual((pod["securityContext"]["runAsUser"], pod["securityContext"]["runAsNonRoot"]), (65532, True))
+                    self.assertEqual(pod["securityContext"]["seccompProfile"], {"type": "RuntimeDefault"})
+                    self.assertEqual(container["securityContext"], {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]},
+                                                                    "readOnlyRootFilesystem": True})  # fmt: skip
+                    self.assertIs(pod["automountServiceAccountToken"], False)
+
+    def test_names_within_it_agree(self):
+        for name in VALUES:
+            documents = rendered(name)
+            labels = documents["StatefulSet", "k-kiln"]["spec"]["template"]["metadata"]["labels"]
+            pod = pod_of(documents)
+            container = pod["containers"][0]
+            ports = {port["name"] for port in container["ports"]}
+            with self.subTest(name):
+                self.assertEqual({mount["name"] for mount in container["volumeMounts"]},
+                                 {volume["name"] for volume in pod["volumes"]} |
+                                 {claim["metadata"]["name"] for claim in
+                                  documents["StatefulSet", "k-kiln"]["spec"].get("volumeClaimTemplates", [])})  # fmt: skip
+                for (kind, _), document in documents.items():
+                    spec = document.get("spec", {})
+                    if kind == "Service":
+                        self.assertLessEqual(spec["selector"].items(), labels.items())
+                        self.assertLessEqual({port["targetPort"] for port in spec["ports"]}, ports)
+                    elif kind == "PodDisruptionBudget":
+                        self.assertLessEqual(spec["selector"]["matchLabels"].items(), labels.items())
+                    elif kind == "NetworkPolicy":
+                        self.assertLessEqual(spec["podSelector"]["matchLabels"].items(), labels.items())
+                        self.assertLessEqual({port["port"] for rule in spec["ingress"] for port in rule["ports"]}, ports)
+                    elif kind == "ServiceMonitor":
+                        service = documents["Service", "k-kiln-servers"]
+                        self.assertLessEqual(spec["selector"]["matchLabels"].items(), service["metadata"]["labels"].items())
+                        self.assertIn(spec["endpoints"][0]["port"], {port["name"] for port in service["spec"]["ports"]})
+
+    def test_a_fleet(self):
+        documents = rendered("fleet")
+        stateful, pod = documents["StatefulSet", "k-kiln"]["spec"], pod_of(documents)
+        container = pod["containers"][0]
+        self.assertNotIn("replicas", stateful)  # the autoscaler's
+        self.assertEqual(stateful["serviceName"], "k-kiln-servers")
+        self.assertEqual(pod["terminationGracePeriodSeconds"], 5 + 60 + 10)
+        self.assertEqual(container["lifecycle"], {"preStop": {"sleep": {"seconds": 5}}})
+        self.assertEqual(container["resources"]["limits"], {"memory": "8Gi", "nvidia.com/gpu": 2})
+        self.assertEqual(pod["tolerations"], [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}])
+        self.assertEqual(container["readinessProbe"]["httpGet"], {"path": "/readyz", "port": "admin"})
+        token = next(volume for volume in pod["volumes"] if volume["name"] == "identity")["projected"]["sources"][0]
+        self.assertEqual(token["serviceAccountToken"]["audience"], "https://kubernetes.default.svc")
+        scaler = documents["HorizontalPodAutoscaler", "k-kiln"]["spec"]["metrics"][0]["pods"]
+        self.assertEqual(scaler, {"metric": {"name": "kiln_predicted_wait_seconds"},
+                                  "target": {"type": "AverageValue", "averageValue": "500m"}})  # fmt: skip
+        rules = documents["PrometheusRule", "k-kiln"]["spec"]
+        self.assertEqual(rules, yaml.safe_load((ROOT / "deploy/prometheus/alerts.yml").read_text()))
+
+    def test_as_little_as_there_can_be(self):
+        documents = rendered("bare")
+        container = pod_of(documents)["containers"][0]
+        self.assertEqual(container["readinessProbe"]["grpc"], {"port": 7437})
+        self.assertEqual(container["livenessProbe"]["tcpSocket"], {"port": "grpc"})
+        self.assertEqual(container["resources"], {"requests": {"cpu": "500m", "memory": "4Gi"}, "limits": {"amd.com/gpu": 1, "memory": "8Gi"}})
+        self.assertEqual([port["name"] for port in container["ports"]], ["grpc"])
+        self.assertEqual({kind for kind, _ in documents}, {"StatefulSet", "Service", "ConfigMap", "Pod"})
+        self.assertEqual(pod_of(documents)["terminationGracePeriodSeconds"], 40)
+
+
+if __name__ == "__main__":
+    unittest.main()
