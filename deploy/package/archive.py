@@ -16,12 +16,14 @@ from typing import Iterable, List, Union
 
 @dataclasses.dataclass(frozen=True, order=True)
 class Entry:
-    """A file of a package, `content`, or a symbolic link where `link` says to."""
+    """A file of a package, `content`, or a symbolic link where `link` says to, or an empty folder."""
 
     path: str
     content: Union[bytes, pathlib.Path] = b""
     mode: int = 0o644
     link: str = ""
+    folder: bool = False
+    owner: int = 0
 
     def read(self) -> bytes:
         return self.content.read_bytes() if isinstance(self.content, pathlib.Path) else self.content
@@ -40,14 +42,18 @@ def tar(entries: Iterable[Entry], epoch: int, prefix: str = "") -> bytes:
     """An uncompressed tar with the folders that lead to the entries, each before what is in it."""
     entries = by_path(entries)
     folders = {str(folder) for entry in entries for folder in pathlib.PurePosixPath(entry.path).parents} - {"."}
+    folders -= {entry.path for entry in entries}
     rows = sorted([(folder, None) for folder in folders] + [(entry.path, entry) for entry in entries], key=lambda row: row[0])
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w", format=tarfile.GNU_FORMAT) as archive:
         for path, entry in rows:
             member = tarfile.TarInfo(prefix + path)
             member.mtime, member.mode, member.uname, member.gname = epoch, 0o755, "root", "root"
-            if entry is None:
+            if entry is None or entry.folder:
                 member.type = tarfile.DIRTYPE
+                if entry is not None:
+                    member.mode, member.uid, member.gid = entry.mode, entry.owner, entry.owner
+                    member.uname = member.gname = "root" if entry.owner == 0 else ""
                 archive.addfile(member)
             elif entry.link:
                 member.type, member.linkname, member.mode = tarfile.SYMTYPE, entry.link, 0o777

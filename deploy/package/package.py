@@ -1,5 +1,5 @@
-"""package.py TREE OUT: from a tree of programs and libraries (deploy/tree.sh), what others install: a .deb, a wheel and
-a tarball, with a list of what is in them and checksums. `./dev package` calls it.
+"""package.py TREE OUT: from a tree of programs and libraries (deploy/tree.sh), what others install: a .deb, a wheel, a
+tarball and an image, with a list of what is in them and checksums. `./dev package` calls it.
 
 The same tree gives the same bytes: SOURCE_DATE_EPOCH is the time of everything, files are sorted and root's.
 """
@@ -12,6 +12,7 @@ import subprocess
 import sys
 
 import deb
+import image
 import sbom
 import symbols
 import wheel
@@ -47,8 +48,9 @@ def main() -> None:
 
     # Whose code it is.
     parts = sbom.components(set(owners.values()) - {""} | set(sbom.COMPILED_IN))
-    listed = sbom.document(tree, parts, version, epoch)
-    papers = [Entry("sbom.spdx.json", listed), Entry("add.uop", HERE / "add.uop"), *sbom.licences(parts, ROOT / "LICENSE")]
+    listed = sbom.document([(path, owner, (tree / path).read_bytes()) for path, owner in owners.items()], parts, version, epoch)
+    example = Entry("add.uop", HERE / "add.uop")
+    papers = [Entry("sbom.spdx.json", listed), example, *sbom.licences(parts, ROOT / "LICENSE")]
 
     write(out / ("kiln-%s.spdx.json" % version), listed)
     write(out / wheel.name(version, needs), wheel.build(programs, papers, version, needs, epoch, words.level))
@@ -56,6 +58,7 @@ def main() -> None:
     services = [Entry("kilnd.service", ROOT / "deploy/systemd/kilnd.service"),
                 Entry("kilnd.txtpb", ROOT / "deploy/config/kilnd.txtpb")]  # fmt: skip
     folder = "kiln-%s" % version
+    write(out / image.name(version), image.build(programs, tree, ROOT / "LICENSE", example, version, epoch, words.level))
     # By gzip, as a small root has no xz.
     write(out / (folder + "-linux-x86_64.tar.gz"), gzipped(tar(under(folder, programs + papers + services), epoch), words.level))
 

@@ -10,7 +10,7 @@ import pathlib
 import re
 import subprocess
 from datetime import datetime, timezone
-from typing import Dict, List
+from typing import Dict, Iterable, List, Tuple
 
 from archive import Entry
 
@@ -33,11 +33,14 @@ class Component(dict):
 
 def components(names) -> List[Component]:
     """What dpkg knows of these packages; of one that is not installed, nothing was built with it."""
-    asked = "\\n".join("${%s}" % field for field in _FIELDS) + "\\n\\n"
+    asked = "\\t".join("${%s}" % field for field in _FIELDS) + "\\n"
     said = subprocess.run(["dpkg-query", "--show", "--showformat", asked, *sorted(names)], stdout=subprocess.PIPE,
                           stderr=subprocess.DEVNULL, env={"LC_ALL": "C", "PATH": "/usr/bin:/bin"})  # fmt: skip
-    rows = [row.split("\n") for row in said.stdout.decode().split("\n\n") if row.strip()]
-    found = {row[0]: Component(zip(_FIELDS, row + [""])) for row in rows}
+    rows = [row.split("\t") for row in said.stdout.decode().splitlines()]
+    found = {row[0]: Component(zip(_FIELDS, row)) for row in rows}
+    lost = set(names) - set(found) - set(COMPILED_IN)
+    if lost:
+        raise SystemExit("package: dpkg does not know %s" % ", ".join(sorted(lost)))
     return [found[name] for name in sorted(found)]
 
 
@@ -92,8 +95,9 @@ def _file(path: str, data: bytes) -> dict:
             "copyrightText": "NOASSERTION"}  # fmt: skip
 
 
-def document(tree: pathlib.Path, parts: List[Component], version: str, epoch: int) -> bytes:
-    files = [(path, package, _file(path, (tree / path).read_bytes())) for path, package in sorted(packages_of(tree).items())]
+def document(rows: Iterable[Tuple[str, str, bytes]], parts: List[Component], version: str, epoch: int) -> bytes:
+    """Of (path, its package or nothing, bytes) of each file."""
+    files = [(path, package, _file(path, data)) for path, package, data in sorted(rows)]
     ids = {part["Package"]: part.id for part in parts}
     edges = [("SPDXRef-DOCUMENT", "DESCRIBES", KILN)]
     edges += [(KILN, "CONTAINS", row["SPDXID"]) for _, _, row in files]

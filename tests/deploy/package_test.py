@@ -2,10 +2,13 @@
 of whose code is in them. Toys stand in for the programs."""
 
 import base64
+import gzip
 import hashlib
+import io
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -46,7 +49,7 @@ class Package(unittest.TestCase):
         finally:
             os.umask(mask)
         self.assertEqual(again["SHA256SUMS"].read_text(), self.made["SHA256SUMS"].read_text())
-        self.assertEqual(len(again["SHA256SUMS"].read_text().splitlines()), 4)
+        self.assertEqual(len(again["SHA256SUMS"].read_text().splitlines()), 5)
         subprocess.run(["sha256sum", "--quiet", "--check", "SHA256SUMS"], cwd=self.folder / "out", check=True)
 
     def test_the_deb(self):
@@ -100,6 +103,30 @@ class Package(unittest.TestCase):
         self.assertEqual(root.name, "kiln-9.8.7")
         self.assertRegex(output(root / "bin/kiln", "word"), r"^kiln \d[\d.]+ word$")
         self.assertEqual((root / "sbom.spdx.json").read_bytes(), self.made[".spdx.json"].read_bytes())
+
+    def test_the_image(self):
+        with tarfile.open(self.made["-oci.tar"]) as archive:
+            blobs = {member.name: archive.extractfile(member).read() for member in archive.getmembers() if member.isfile()}
+        for name, data in blobs.items():
+            if name.startswith("blobs/"):
+                self.assertEqual(name, "blobs/sha256/" + hashlib.sha256(data).hexdigest())
+        read = lambda row: blobs["blobs/" + row["digest"].replace(":", "/")]  # noqa: E731
+        manifest = json.loads(read(json.loads(blobs["index.json"])["manifests"][0]))
+        config = json.loads(read(manifest["config"]))
+        self.assertEqual((config["config"]["User"], config["config"]["Entrypoint"]), ("65532:65532", ["/usr/bin/kilnd"]))
+        self.assertEqual(config["config"]["Labels"]["org.opencontainers.image.version"], "9.8.7")
+        layer = gzip.decompress(read(manifest["layers"][0]))
+        self.assertEqual(config["rootfs"]["diff_ids"], ["sha256:" + hashlib.sha256(layer).hexdigest()])
+        with tarfile.open(fileobj=io.BytesIO(layer)) as archive:
+            members = {member.name: member for member in archive.getmembers()}
+            listed = json.loads(archive.extractfile("usr/share/doc/kiln/sbom.spdx.json").read())
+        # Nothing that starts programs, nothing with another's rights, and of files only what the list has.
+        programs = {name for name, member in members.items() if member.isfile() and member.mode & 0o111}
+        self.assertEqual(programs, {row["fileName"][2:] for row in listed["files"]} - {"usr/lib/kiln/lib/libz.so.1"})
+        self.assertEqual({name for name in programs if not re.search(r"\.so(\.|$)", name)},
+                         {"usr/lib/kiln/bin/kilnd", "usr/lib/kiln/bin/kiln"})  # fmt: skip
+        self.assertFalse([name for name, member in members.items() if member.mode & 0o6000])
+        self.assertIn("SPDXRef-libc6", {row["SPDXID"] for row in listed["packages"]})
 
     def test_whose_code_it_is(self):
         said = json.loads(self.made[".spdx.json"].read_text())
