@@ -6,6 +6,7 @@ schemas do not know is a failure, but for the two of the Prometheus operator.
 
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import tempfile
@@ -16,7 +17,9 @@ import yaml
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 CHART = ROOT / "deploy" / "helm" / "kiln"
-VALUES = {path.stem: path for path in sorted((ROOT / "tests" / "deploy" / "values").glob("*.yaml"))}
+PAGE = (ROOT / "docs" / "deployment.md").read_text()
+VALUES = {name: ROOT / "tests" / "deploy" / "values" / file
+          for name, file in (("open", "open.yaml"), ("fleet", "fleet.yaml"), ("bare", "bare.yaml"))}  # fmt: skip
 HELM = os.environ.get("KILN_HELM", "helm")
 KILND = os.environ.get("KILN_KILND", str(ROOT / "bazel-bin" / "server" / "kilnd"))
 KUBERNETES = ["1.%d" % minor for minor in range(31, 38)]
@@ -149,6 +152,24 @@ class Chart(unittest.TestCase):
                         service = documents["Service", "k-kiln-servers"]
                         self.assertLessEqual(spec["selector"]["matchLabels"].items(), service["metadata"]["labels"].items())
                         self.assertIn(spec["endpoints"][0]["port"], {port["name"] for port in service["spec"]["ports"]})
+
+    def test_the_page_s_commands(self):
+        """Rendered, as there is no cluster to install into."""
+        values, client, adapter = re.findall(r"^```yaml\n(.*?)^```", PAGE, re.S | re.M)
+        lines = re.findall(r"^helm (?:install|upgrade) (.*)$", PAGE, re.M)
+        self.assertEqual(len(lines), 3)
+        with tempfile.TemporaryDirectory() as folder:
+            pathlib.Path(folder, "values.yaml").write_text(values)
+            for line in lines:
+                words = line.replace("deploy/helm/kiln", str(CHART)).split()
+                ran = subprocess.run([HELM, "template", *words, "--kube-version", "1.31.0"], cwd=folder, stdout=subprocess.PIPE,
+                                     stderr=subprocess.STDOUT, text=True)  # fmt: skip
+                self.assertEqual(ran.returncode, 0, ran.stdout)
+                services = {row["metadata"]["name"] for row in yaml.safe_load_all(ran.stdout) if row and row["kind"] == "Service"}
+                self.assertEqual(services, {"kiln", "kiln-servers"})  # the names that the page tells clients
+        for version in KUBERNETES:
+            kubernetes_validate.validate(yaml.safe_load(client), version, strict=True)
+        self.assertIn("kiln_predicted_wait_seconds", yaml.safe_load(adapter)["rules"][0]["seriesQuery"])
 
     def test_a_fleet(self):
         documents = rendered("fleet")
