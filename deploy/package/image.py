@@ -5,13 +5,11 @@ those who sign servers on the Internet (Debian's ca-certificates), and a user. N
 """
 
 import hashlib
-import io
 import json
 import os
 import pathlib
 import re
 import subprocess
-import tarfile
 from datetime import datetime, timezone
 from typing import Dict, List, Tuple
 
@@ -104,7 +102,8 @@ def _config(layer: bytes, version: str, epoch: int) -> Tuple[dict, str]:
     }, made
 
 
-def build(programs: List[Entry], tree: pathlib.Path, own: pathlib.Path, example: Entry, version: str, epoch: int, level: int) -> bytes:
+def build(programs: List[Entry], tree: pathlib.Path, own: pathlib.Path, example: Entry, version: str, epoch: int,
+          level: int) -> bytes:  # fmt: skip
     host = _of_the_host(tree)
     owners = {LIBRARIES + "/" + library: _package_of(path) for library, path in host.items()}
     owners.update({"usr/lib/kiln/" + path: package for path, package in sbom.packages_of(tree).items()})

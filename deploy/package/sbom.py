@@ -107,7 +107,8 @@ def document(rows: Iterable[Tuple[str, str, bytes]], parts: List[Component], ver
     # As SPDX defines it: of the sums of all files, sorted.
     code = hashlib.sha1("".join(sorted(row["checksums"][0]["checksumValue"] for _, _, row in files)).encode()).hexdigest()
     own = {"SPDXID": KILN, "name": "kiln", "versionInfo": version, "downloadLocation": "NOASSERTION",
-           "packageVerificationCode": {"packageVerificationCodeValue": code}, "licenseConcluded": "MIT", "licenseDeclared": "MIT", "copyrightText": "NOASSERTION"}  # fmt: skip
+           "packageVerificationCode": {"packageVerificationCodeValue": code}, "licenseConcluded": "MIT",
+           "licenseDeclared": "MIT", "copyrightText": "NOASSERTION"}  # fmt: skip
     made = datetime.fromtimestamp(epoch, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
     return (json.dumps({
         "spdxVersion": "SPDX-2.3",

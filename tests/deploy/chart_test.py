@@ -56,7 +56,8 @@ class Chart(unittest.TestCase):
         listed = subprocess.run([str(support.KILND), "--help"], stdout=subprocess.PIPE, text=True, check=True).stdout
         for name in taken:
             self.assertRegex(listed, r"--%s\b" % name)
-        written = set(re.findall(r"^    (\w+)(?::| \{)", TEMPLATES["config.yaml"].partition("kilnd.txtpb: |")[2].partition("---")[0], re.M))
+        settings = TEMPLATES["config.yaml"].partition("kilnd.txtpb: |")[2].partition("---")[0]
+        written = set(re.findall(r"^    (\w+)(?::| \{)", settings, re.M))
         self.assertEqual(written - {"program_cache_dir", "tls"}, set(taken) - {"tls_certificate", "tls_key"})
 
     def test_it_scales_on_a_metric_that_there_is(self):

@@ -64,7 +64,8 @@ exec chroot . /bin/bash -c "$SCRIPT"
 def ways():
     """Heading -> the lines of its block."""
     part = re.search(r"^## Installed in a minute$(.*?)^## ", PAGE.read_text(), re.S | re.M).group(1)
-    return {heading: block.strip().splitlines() for heading, block in re.findall(r"^### (.*?)$.*?^```sh\n(.*?)^```", part, re.S | re.M)}
+    blocks = re.findall(r"^### (.*?)$.*?^```sh\n(.*?)^```", part, re.S | re.M)
+    return {heading: block.strip().splitlines() for heading, block in blocks}
 
 
 def free_port():

@@ -62,8 +62,8 @@ class Image(unittest.TestCase):
         config["process"].update(args=[*config["process"]["args"], *FLAGS], terminal=False, noNewPrivileges=True,
                                  capabilities={})  # fmt: skip
         config["root"]["readonly"] = True
-        config["mounts"] += [{"destination": folder, "type": "tmpfs", "source": "tmpfs", "options": ["nosuid", "nodev", "mode=1777"]}
-                             for folder in WRITABLE]  # fmt: skip
+        config["mounts"] += [{"destination": folder, "type": "tmpfs", "source": "tmpfs",
+                              "options": ["nosuid", "nodev", "mode=1777"]} for folder in WRITABLE]  # fmt: skip
         config["linux"]["seccomp"] = profile()
         # This machine's network, where loopback is up.
         config["linux"]["namespaces"] = [row for row in config["linux"]["namespaces"] if row["type"] != "network"]

@@ -3,6 +3,7 @@
 import os
 import pathlib
 import subprocess
+import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 EPOCH = "1700000000"
@@ -35,6 +36,6 @@ def tree(folder, files):
 
 def packages(tree_folder, out, **environment):
     """Makes them, packed as fast as can be: {what a name ends in: path}."""
-    subprocess.run(["python3", str(ROOT / "deploy/package/package.py"), str(tree_folder), str(out), "--level=0"], check=True,
+    subprocess.run([sys.executable, str(ROOT / "deploy/package/package.py"), str(tree_folder), str(out), "--level=0"], check=True,
                    stderr=subprocess.DEVNULL, env={**os.environ, "SOURCE_DATE_EPOCH": EPOCH, **environment})  # fmt: skip
     return {ending: next(out.glob("*" + ending)) for ending in (".deb", "-oci.tar", ".whl", ".tar.gz", ".spdx.json", "SHA256SUMS")}
