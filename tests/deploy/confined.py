@@ -172,7 +172,10 @@ def main(words):
     if os.geteuid() == 0:
         # Else root without a capability, whose files they may be.
         nobody = nobody_may(words[split + 1])
-        read_only([folder for folder in os.environ.get("CONFINED_WRITABLE", "").split(":") if folder])
+        try:
+            read_only([folder for folder in os.environ.get("CONFINED_WRITABLE", "").split(":") if folder])
+        except PermissionError:
+            pass  # a container's root has no mounts of its own
         for capability in range(64):
             LIBC.prctl(BOUNDING_DROP, capability, 0, 0, 0)
         if nobody:
