@@ -28,6 +28,7 @@
 #include "google/protobuf/descriptor.h"
 #include "google/protobuf/io/tokenizer.h"
 #include "google/protobuf/text_format.h"
+#include "server/engine/sessions/server_address.h"
 #include "server/models/version_policy.h"
 
 namespace kiln::server {
@@ -258,6 +259,17 @@ absl::Status CheckConfig(const v1::ServerConfig& config) {
   if (levels->count(config.log_level()) == 0) {
     return BadSetting("log_level",
                       absl::StrCat("\"", config.log_level(), "\" is not trace, debug, info, warn or error"));
+  }
+  if (config.log_format() != "text" && config.log_format() != "json") {
+    return BadSetting("log_format", absl::StrCat("\"", config.log_format(), "\" is not text or json"));
+  }
+  if (config.drain_grace_seconds() > 86400) {
+    return BadSetting("drain_grace_seconds", absl::StrCat(config.drain_grace_seconds(), " is more than a day's 86400"));
+  }
+  if (const std::string& advertise = config.advertise();
+      !advertise.empty() && (!IsHostAndPort(advertise) || !IsServerAddress(advertise))) {
+    return BadSetting("advertise",
+                      absl::StrCat("\"", advertise, "\" is not host:port of plain characters, 255 at most"));
   }
   if (config.cpu_devices() == 0 || config.cpu_devices() > 64) {
     return BadSetting("cpu_devices", absl::StrCat(config.cpu_devices(), " is not between 1 and 64"));
