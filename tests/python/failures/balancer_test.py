@@ -13,7 +13,7 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 
 import support
-
+import admin
 import grpc
 import numpy as np
 
@@ -36,6 +36,8 @@ frontend all
     default_backend pool
 backend pool
     balance roundrobin
+    option httpchk GET /readyz
+    default-server inter 200ms fall 1 rise 1
 """
 
 
@@ -43,15 +45,22 @@ class Pool:
     """Servers, and HAProxy before them."""
 
     def __init__(self, servers):
+        """Servers with an admin port are asked there for their health."""
         self.servers = servers
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._listener.set_inheritable(True)
         self.address = "127.0.0.1:%d" % self._listener.getsockname()[1]
         self._folder = tempfile.TemporaryDirectory()
-        rows = "".join("    server s%d %s proto h2\n" % (i, one.address) for i, one in enumerate(servers))
+        rows = "".join("    server s%d %s proto h2%s\n" % (i, one.address, self._checks(one))
+                       for i, one in enumerate(servers))  # fmt: skip
         file = pathlib.Path(self._folder.name) / "haproxy.cfg"
         file.write_text(CONFIGURATION % self._listener.fileno() + rows)
         self._proxy = subprocess.Popen([HAPROXY, "-f", str(file)], stderr=subprocess.DEVNULL, close_fds=False)
+
+    def _checks(self, server):
+        if "event=admin" not in "".join(server.log):
+            return ""
+        return " check check-proto h1 port %d" % admin.Admin(server).port
 
     def stop(self):
         self._proxy.send_signal(signal.SIGTERM)
@@ -89,6 +98,27 @@ class BalancerTest(unittest.TestCase):
             graph.flush()
             for _ in range(3):
                 self.assertIn("2", support.cli("--server", pool.address, "run", graph.name))
+
+    def test_one_that_leaves_gets_no_new_clients(self):
+        # A grace without end: it is cut short by the second signal.
+        pool = self.pool("--advertise=127.0.0.1:0", "--admin_listen=127.0.0.1:0", "--drain_grace_seconds=3600")
+
+        def reached():
+            targets = set()
+            for _ in range(6):
+                with kiln.connect(pool.address) as client:
+                    targets.add(client.target)
+            return targets
+
+        everyone = {server.address for server in pool.servers}
+        self.assertTrue(support.eventually(lambda: reached() == everyone))
+        leaving = pool.servers[0]
+        with kiln.connect(leaving.address) as client:
+            leaving.process.send_signal(signal.SIGTERM)
+            self.assertTrue(support.eventually(lambda: reached() == everyone - {leaving.address}))
+            self.assertEqual(client.arange(4).numpy().sum(), 6)  # who is there is served
+        leaving.process.send_signal(signal.SIGTERM)
+        self.assertEqual(leaving.process.wait(60), 0)
 
     def test_when_it_goes_the_balancer_finds_another(self):
         pool = self.pool("--advertise=127.0.0.1:0")
