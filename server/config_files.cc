@@ -10,8 +10,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "base/error.h"
 #include "google/protobuf/descriptor.h"
+#include "server/config.h"
 
 namespace kiln::server {
 namespace {
@@ -114,10 +114,7 @@ absl::Status CheckFiles(const v1::ServerConfig& config) {
     if (path.empty()) continue;
     const std::string why = WhyNot(path, row.use);
     if (why.empty()) continue;
-    v1::ErrorDetail detail;
-    detail.set_code(v1::BAD_ARGUMENT);
-    detail.set_field(row.setting);
-    return MakeError(detail, absl::StrCat(row.setting, ": ", path, ": ", why));
+    return BadSetting(row.setting, absl::StrCat(path, ": ", why));
   }
   return absl::OkStatus();
 }

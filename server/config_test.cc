@@ -51,7 +51,8 @@ TEST(ConfigTest, DefaultsAreGoodAndClosedToOthers) {
 }
 
 TEST(ConfigTest, AnAddressToBeReachedByIsOne) {
-  for (const char* good : {"gpu1:7437", "10.0.0.7:0", "[::1]:7437"}) EXPECT_TRUE(Parse({"--advertise", good}).ok()) << good;
+  for (const char* good : {"gpu1:7437", "10.0.0.7:0", "[::1]:7437"})
+    EXPECT_TRUE(Parse({"--advertise", good}).ok()) << good;
   for (const char* bad : {"gpu1", ":7437", "gpu 1:7437", "gpu1:x"}) {
     EXPECT_EQ(DetailOf(Parse({"--advertise", bad}).status())->field(), "advertise") << bad;
   }

@@ -4,10 +4,10 @@
 #include <string>
 #include <vector>
 
+#include "base/release.h"
 #include "client/cli/command.h"
 #include "client/cli/shell/words.h"
 #include "client/cli/text/error_text.h"
-#include "compiler/options/version.h"
 
 namespace kiln::cli {
 
@@ -45,7 +45,7 @@ int Main(int argc, char** argv) {
       "Exit status: 0 done; 1 refused, or not as it should be; 2 the command line is wrong; 3 no server answers;\n"
       "4 the server does not know you, or you may not.");
   app.require_subcommand(1);
-  app.set_version_flag("--version", std::string("kiln ") + compiler::kCompilerVersion);
+  app.set_version_flag("--version", std::string(kRelease));
   app.fallthrough();
   app.add_option("--server", cli.server, "host:port of kilnd")->envname("KILN_ADDR")->capture_default_str();
   app.add_option("--device", cli.device, "Such as CPU:0; the server's first if not given");

@@ -23,7 +23,7 @@ class Words(unittest.TestCase):
     def test_the_version(self):
         done = run("--version")
         self.assertEqual(done.returncode, 0)
-        self.assertRegex(done.stdout, r"^kiln kiln-\d+\.\d+\.\d+\n$")
+        self.assertRegex(done.stdout, r"^kiln-\d+\.\d+\.\d+\n$")
 
     def test_what_was_meant(self):
         for words, meant in ((["devcies"], "devices"), (["graph", "pirnt"], "print"), (["devices", "--wacth"], "--watch")):
