@@ -88,7 +88,7 @@ class Chart(unittest.TestCase):
         """A folder with what a pod has of files, where / would be."""
         root = pathlib.Path(tempfile.mkdtemp())
         self.addCleanup(shutil.rmtree, root)
-        for folder in ("etc/kiln/tls", "etc/kiln/tenants"):
+        for folder in ("etc/kiln/tls", "etc/kiln/tenants", "var/cache/kiln"):
             (root / folder).mkdir(parents=True)
         tls = root / "etc/kiln/tls"
         words = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=k".split()
@@ -102,15 +102,16 @@ class Chart(unittest.TestCase):
         for name in VALUES:
             documents = rendered(name)
             root = self.mounted()
-            text = documents["ConfigMap", "k-kiln"]["data"]["kilnd.txtpb"].replace('"/etc', '"%s/etc' % root)
-            environment = {row["name"]: row["value"] for row in pod_of(documents)["containers"][0].get("env", [])}
-            environment = {key: value for key, value in environment.items() if key.startswith("KILN_")}
+            text = documents["ConfigMap", "k-kiln"]["data"]["kilnd.txtpb"]
+            text = text.replace('"/etc', '"%s/etc' % root).replace('"/var', '"%s/var' % root)
+            environment = {row["name"]: row["value"].replace("$(POD)", "k-kiln-0")
+                           for row in pod_of(documents)["containers"][0]["env"] if row["name"].startswith("KILN_")}  # fmt: skip
             ran = subprocess.run([KILND, "--config=/dev/stdin", "--check_config"], input=text, env=environment, text=True,
                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT)  # fmt: skip
             with self.subTest(name):
                 self.assertEqual(ran.returncode, 0, ran.stdout)
-                for key, value in environment.items():
-                    self.assertRegex(ran.stdout, r'\b%s: "?%s\b' % (key[len("KILN_") :].lower(), value))
+                for key, value in (yaml.safe_load(VALUES[name].read_text()).get("settings") or {}).items():
+                    self.assertRegex(ran.stdout, r'\b%s: "?%s\b' % (key, value))
 
     def test_pods_are_restricted(self):
         """As the Pod Security Standard "restricted" asks, and more."""
@@ -180,7 +181,9 @@ class Chart(unittest.TestCase):
         self.assertNotIn("replicas", stateful)  # the autoscaler's
         self.assertEqual(stateful["serviceName"], "k-kiln-servers")
         self.assertEqual(pod["terminationGracePeriodSeconds"], 5 + 60 + 10)
-        self.assertEqual(container["lifecycle"], {"preStop": {"sleep": {"seconds": 5}}})
+        environment = {row["name"]: row.get("value") for row in container["env"]}
+        self.assertEqual(environment["KILN_ADVERTISE"], "$(POD).k-kiln-servers.pool:7437")
+        self.assertEqual(environment["KILN_DRAIN_GRACE_SECONDS"], "5")
         self.assertEqual(container["resources"]["limits"], {"memory": "8Gi", "nvidia.com/gpu": 2})
         self.assertEqual(pod["tolerations"], [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}])
         self.assertEqual(container["readinessProbe"]["httpGet"], {"path": "/readyz", "port": "admin"})

@@ -63,10 +63,13 @@ class Unit(unittest.TestCase):
 
 class Settings(unittest.TestCase):
     def test_the_package_s_configuration_is_good(self):
-        for path in (support.ROOT / "deploy" / "config").iterdir():
+        with tempfile.TemporaryDirectory() as folder:
+            # systemd makes the one that it names.
+            path = pathlib.Path(folder, "kilnd.txtpb")
+            path.write_text((support.ROOT / "deploy/config/kilnd.txtpb").read_text().replace("/var/cache/kiln", folder))
             ran = subprocess.run([str(support.KILND), "--config=%s" % path, "--check_config"], stdout=subprocess.PIPE, text=True)
-            self.assertEqual(ran.returncode, 0, path)
-            self.assertIn('listen: "127.0.0.1:7437"', ran.stdout)
+        self.assertEqual(ran.returncode, 0)
+        self.assertIn('listen: "127.0.0.1:7437"', ran.stdout)
 
 
 @unittest.skipIf(can_confine(), can_confine())
