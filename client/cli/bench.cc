@@ -132,6 +132,7 @@ void AddBench(CLI::App& app, Cli& cli) {
       ->capture_default_str();
   command->add_option("--concurrency", flags->concurrency, "Numbers of callers at once; each makes --repeat calls")
       ->delimiter(',')
+      ->allow_extra_args(false)
       ->check(CLI::Range(1, 1024));
   command->callback([flags, &cli] { cli.action = [flags](Cli& running) { return Bench(running, *flags); }; });
 }
