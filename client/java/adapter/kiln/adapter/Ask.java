@@ -51,13 +51,16 @@ record Ask(JsonObject json) {
     }
 
     CallOptions options() {
-        return has("timeout_ms") ? CallOptions.timeout(Duration.ofMillis(number("timeout_ms"))) : CallOptions.DEFAULT;
+        return has("timeout_ms")
+                ? CallOptions.timeout(Duration.ofMillis(number("timeout_ms")))
+                : CallOptions.DEFAULT;
     }
 
     static NdArray array(JsonObject tensor) {
         byte[] data = Base64.getDecoder().decode(tensor.get("data").getAsString());
         long[] shape = longs(tensor.get("shape"));
-        return NdArray.of(DType.of(tensor.get("dtype").getAsString()), ByteBuffer.wrap(data), shape);
+        return NdArray.of(
+                DType.of(tensor.get("dtype").getAsString()), ByteBuffer.wrap(data), shape);
     }
 
     static JsonObject said(NdArray array) {

@@ -47,18 +47,24 @@ final class Build {
     private static final Map<String, Function<Call, Tensor>> BUILDERS = new HashMap<>();
 
     static {
-        add("param", c -> {
-            DType dtype = DType.of(c.at(2).getAsString());
-            return c.graph.param(c.at(0).getAsString(), dtype, Ask.longs(c.at(1)));
-        });
-        add("output", c -> {
-            c.graph.output(c.tensor(0));
-            return null;
-        });
-        add("update", c -> {
-            c.graph.update(c.tensor(0), c.tensor(1));
-            return null;
-        });
+        add(
+                "param",
+                c -> {
+                    DType dtype = DType.of(c.at(2).getAsString());
+                    return c.graph.param(c.at(0).getAsString(), dtype, Ask.longs(c.at(1)));
+                });
+        add(
+                "output",
+                c -> {
+                    c.graph.output(c.tensor(0));
+                    return null;
+                });
+        add(
+                "update",
+                c -> {
+                    c.graph.update(c.tensor(0), c.tensor(1));
+                    return null;
+                });
         add("cast", c -> c.tensor(0).cast(DType.of(c.at(1).getAsString())));
         add("reshape", c -> c.tensor(0).reshape(Ask.longs(c.at(1))));
         add("permute", c -> c.tensor(0).permute(Ask.ints(c.at(1))));
@@ -98,13 +104,17 @@ final class Build {
     }
 
     private static void binary(
-            String name, BiFunction<Tensor, Tensor, Tensor> ofTensors, BiFunction<Tensor, Number, Tensor> ofNumber) {
-        add(name, c -> {
-            Tensor other = c.tensor(1);
-            return other == null
-                    ? ofNumber.apply(c.tensor(0), c.number(1))
-                    : ofTensors.apply(c.tensor(0), other);
-        });
+            String name,
+            BiFunction<Tensor, Tensor, Tensor> ofTensors,
+            BiFunction<Tensor, Number, Tensor> ofNumber) {
+        add(
+                name,
+                c -> {
+                    Tensor other = c.tensor(1);
+                    return other == null
+                            ? ofNumber.apply(c.tensor(0), c.number(1))
+                            : ofTensors.apply(c.tensor(0), other);
+                });
     }
 
     private static Tensor where(Call c) {
@@ -113,15 +123,16 @@ final class Build {
         if (then == null) {
             return c.tensor(0).where(c.number(1), otherwise);
         }
-        return otherwise == null ? c.tensor(0).where(then, c.number(2)) : c.tensor(0).where(then, otherwise);
+        return otherwise == null
+                ? c.tensor(0).where(then, c.number(2))
+                : c.tensor(0).where(then, otherwise);
     }
 
     static kiln.v1.Graph graph(JsonArray calls) {
         Graph graph = new Graph();
         List<Tensor> values = new ArrayList<>();
         for (JsonElement row : calls) {
-            Function<Call, Tensor> build =
-                    BUILDERS.get(row.getAsJsonArray().get(0).getAsString());
+            Function<Call, Tensor> build = BUILDERS.get(row.getAsJsonArray().get(0).getAsString());
             values.add(build.apply(new Call(graph, row.getAsJsonArray(), values)));
         }
         return graph.build();

@@ -11,15 +11,16 @@ import java.nio.charset.StandardCharsets;
 import kiln.KilnException;
 
 /**
- * The Java client, as the conformance suite drives it: a JSON object a line in, one out. tests/clients/README.md says
- * what each request means.
+ * The Java client, as the conformance suite drives it: a JSON object a line in, one out.
+ * tests/clients/README.md says what each request means.
  */
 public final class Main {
     private Main() {}
 
     /** Answers until the input ends. */
     public static void main(String[] arguments) throws IOException {
-        BufferedReader lines = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+        BufferedReader lines =
+                new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         PrintStream out = new PrintStream(System.out, true, StandardCharsets.UTF_8);
         Requests requests = new Requests();
         Gson gson = new Gson();

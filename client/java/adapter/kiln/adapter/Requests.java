@@ -51,11 +51,13 @@ final class Requests {
     private final Map<String, DeviceBuffer> buffers = new HashMap<>();
     private final Map<String, Recording> recordings = new HashMap<>();
     private final Map<String, CompletableFuture<JsonObject>> begun = new HashMap<>();
-    private final ExecutorService beside = Executors.newCachedThreadPool(work -> {
-        Thread made = new Thread(work, "beside");
-        made.setDaemon(true);
-        return made;
-    });
+    private final ExecutorService beside =
+            Executors.newCachedThreadPool(
+                    work -> {
+                        Thread made = new Thread(work, "beside");
+                        made.setDaemon(true);
+                        return made;
+                    });
     private final Map<String, Function<Ask, JsonObject>> requests = new HashMap<>();
 
     Requests() {
@@ -68,26 +70,57 @@ final class Requests {
         requests.put("gradient", this::gradient);
         requests.put("upload", this::upload);
         requests.put("allocate", this::allocate);
-        requests.put("write", r -> nothing(
-                () -> buffer(r).write(r.number("offset"), ByteBuffer.wrap(r.data("data")), r.options())));
+        requests.put(
+                "write",
+                r ->
+                        nothing(
+                                () ->
+                                        buffer(r)
+                                                .write(
+                                                        r.number("offset"),
+                                                        ByteBuffer.wrap(r.data("data")),
+                                                        r.options())));
         requests.put("read", this::read);
         requests.put("free", this::free);
         requests.put("handle", r -> with("handle", Long.toUnsignedString(buffer(r).handle())));
         requests.put("describe", this::describe);
         requests.put("run", this::run);
         requests.put("unchecked_run", this::uncheckedRun);
-        requests.put("begin", r -> nothing(() -> begun.put(
-                r.text("as"),
-                CompletableFuture.supplyAsync(() -> answer(r.json().getAsJsonObject("request")), beside))));
+        requests.put(
+                "begin",
+                r ->
+                        nothing(
+                                () ->
+                                        begun.put(
+                                                r.text("as"),
+                                                CompletableFuture.supplyAsync(
+                                                        () ->
+                                                                answer(
+                                                                        r.json()
+                                                                                .getAsJsonObject(
+                                                                                        "request")),
+                                                        beside))));
         requests.put("end", r -> begun.remove(r.text("of")).join());
-        requests.put("fence", r -> nothing(() -> {
-            if (one(r).byStream) {
-                one(r).stream().fence();
-            }
-        }));
+        requests.put(
+                "fence",
+                r ->
+                        nothing(
+                                () -> {
+                                    if (one(r).byStream) {
+                                        one(r).stream().fence();
+                                    }
+                                }));
         requests.put("record", this::record);
-        requests.put("replay", r -> nothing(
-                () -> recordings.get(r.text("recording")).replay(named(r, "buffers").toArray(DeviceBuffer[]::new))));
+        requests.put(
+                "replay",
+                r ->
+                        nothing(
+                                () ->
+                                        recordings
+                                                .get(r.text("recording"))
+                                                .replay(
+                                                        named(r, "buffers")
+                                                                .toArray(DeviceBuffer[]::new))));
         requests.put("collective", this::collective);
         requests.put("transfer", this::transfer);
     }
@@ -147,10 +180,14 @@ final class Requests {
     private JsonObject connect(Ask r) {
         ConnectOptions options = ConnectOptions.DEFAULT;
         options = r.has("token") ? options.withToken(r.text("token")) : options;
-        options = r.has("token_file") ? options.withTokenFile(Path.of(r.text("token_file"))) : options;
+        options =
+                r.has("token_file")
+                        ? options.withTokenFile(Path.of(r.text("token_file")))
+                        : options;
         options = r.has("ca") ? options.withAuthority(Path.of(r.text("ca"))) : options;
         if (r.has("certificate")) {
-            options = options.withCertificate(Path.of(r.text("certificate")), Path.of(r.text("key")));
+            options =
+                    options.withCertificate(Path.of(r.text("certificate")), Path.of(r.text("key")));
         }
         if (r.has("lease_seconds")) {
             options = options.withLease(Duration.ofSeconds(r.number("lease_seconds")));
@@ -162,7 +199,11 @@ final class Requests {
         boolean hasStreams = client.features().contains("submit"); // one without is called
         clients.put(
                 r.text("client"),
-                new Connected(client, hasStreams && r.json().has("stream") && r.json().get("stream").getAsBoolean()));
+                new Connected(
+                        client,
+                        hasStreams
+                                && r.json().has("stream")
+                                && r.json().get("stream").getAsBoolean()));
         JsonObject made = new JsonObject();
         made.add("features", list(client.features()));
         made.add("devices", list(client.devices()));
@@ -184,10 +225,11 @@ final class Requests {
     private JsonObject gradient(Ask r) {
         GradientRequest.Builder request = GradientRequest.newBuilder().setGraph(r.graph());
         r.list("wrt").forEach(slot -> request.addWrtSlot(slot.getAsInt()));
-        return graph(one(r).client
-                .gradientAsync(request.build(), CallOptions.DEFAULT)
-                .join()
-                .getGraph());
+        return graph(
+                one(r).client
+                        .gradientAsync(request.build(), CallOptions.DEFAULT)
+                        .join()
+                        .getGraph());
     }
 
     private JsonObject upload(Ask r) {
@@ -247,10 +289,11 @@ final class Requests {
                 DescribeBufferRequest.newBuilder().setHandle(r.number("handle")).build();
         JsonObject made = new JsonObject();
         try {
-            long bytes = BufferServiceGrpc.newBlockingStub(one(r).client.channel())
-                    .describe(request)
-                    .getBuffer()
-                    .getBytes();
+            long bytes =
+                    BufferServiceGrpc.newBlockingStub(one(r).client.channel())
+                            .describe(request)
+                            .getBuffer()
+                            .getBytes();
             made.addProperty("bytes", bytes);
         } catch (RuntimeException failed) {
             throw KilnException.of(failed);
@@ -282,7 +325,8 @@ final class Requests {
         CompletableFuture<List<NdArray>> results = program.runAsync(arguments, r.options());
         if (r.has("cancel_after_ms")) {
             long pause = r.number("cancel_after_ms");
-            CompletableFuture.delayedExecutor(pause, TimeUnit.MILLISECONDS).execute(() -> results.cancel(true));
+            CompletableFuture.delayedExecutor(pause, TimeUnit.MILLISECONDS)
+                    .execute(() -> results.cancel(true));
         }
         JsonArray tensors = new JsonArray();
         waited(results).forEach(array -> tensors.add(Ask.said(array)));
@@ -316,9 +360,10 @@ final class Requests {
 
     private JsonObject collective(Ask r) {
         Collective.Kind kind = Collective.Kind.valueOf(r.text("kind").toUpperCase(Locale.ROOT));
-        Collective what = Collective.of(kind, named(r, "inputs"), named(r, "outputs"))
-                .with(REDUCTIONS.getOrDefault(r.text("op"), Reduction.SUM))
-                .withRoot((int) r.number("root"));
+        Collective what =
+                Collective.of(kind, named(r, "inputs"), named(r, "outputs"))
+                        .with(REDUCTIONS.getOrDefault(r.text("op"), Reduction.SUM))
+                        .withRoot((int) r.number("root"));
         one(r).client.collective(what);
         return new JsonObject();
     }

@@ -1,10 +1,11 @@
 package kiln;
 
 /**
- * What a program can be given: an {@link NdArray}, a {@link DeviceBuffer} or a part of one, a number for a variable, or
- * one of these by name.
+ * What a program can be given: an {@link NdArray}, a {@link DeviceBuffer} or a part of one, a
+ * number for a variable, or one of these by name.
  */
-public sealed interface Argument permits NdArray, DeviceBuffer, BufferPart, Argument.Whole, Argument.Named {
+public sealed interface Argument
+        permits NdArray, DeviceBuffer, BufferPart, Argument.Whole, Argument.Named {
     /** A variable's value. */
     static Argument integer(long value) {
         return new Whole(value);

@@ -10,7 +10,9 @@ import kiln.v1.UOp;
 import kiln.v1.ViewArg;
 import kiln.v1.WmmaArg;
 
-/** The canonical bytes of a node's argument: the number of its form in UOp's oneof, and its content. */
+/**
+ * The canonical bytes of a node's argument: the number of its form in UOp's oneof, and its content.
+ */
 final class CanonicalArgument {
     private CanonicalArgument() {}
 
@@ -26,7 +28,8 @@ final class CanonicalArgument {
                 node.getFlip().getAxisList().forEach(to::bool);
             }
             case REDUCE -> {
-                writeReduction(to.u8(form), node.getReduce().getOp(), node.getReduce().getOpValue());
+                writeReduction(
+                        to.u8(form), node.getReduce().getOp(), node.getReduce().getOpValue());
                 to.i64s(node.getReduce().getAxisList());
             }
             case PAD -> {
@@ -39,12 +42,16 @@ final class CanonicalArgument {
             case CAST_TO -> to.u8(form).u32(node.getCastToValue());
             case INDEX -> to.u8(form).i64(node.getIndex());
             case LOAD -> writeLoad(to, form, node.getLoad());
-            case RANGE -> to.u8(form).i64s(node.getRange().getAxisIdList()).u32(node.getRange().getTypeValue());
+            case RANGE ->
+                    to.u8(form)
+                            .i64s(node.getRange().getAxisIdList())
+                            .u32(node.getRange().getTypeValue());
             case SPECIAL -> to.u8(form).string(node.getSpecial().getNameBytes());
             case TEXT -> to.u8(form).string(node.getTextBytes());
             case DATA -> to.u8(form).string(node.getData());
             case ALL_REDUCE -> {
-                writeReduction(to.u8(form), node.getAllReduce().getOp(), node.getAllReduce().getOpValue());
+                writeReduction(
+                        to.u8(form), node.getAllReduce().getOp(), node.getAllReduce().getOpValue());
                 to.strings(node.getAllReduce().getDeviceList());
             }
             case KERNEL -> {
@@ -77,7 +84,8 @@ final class CanonicalArgument {
     }
 
     private static void writeBuffer(CanonicalBytes to, BufferArg arg, Op op) {
-        int space = arg.getAddrspaceValue() == 0 ? spaceOf(op).getNumber() : arg.getAddrspaceValue();
+        int space =
+                arg.getAddrspaceValue() == 0 ? spaceOf(op).getNumber() : arg.getAddrspaceValue();
         to.u32(arg.getSlot()).u32(arg.getDtypeValue()).strings(arg.getDeviceList()).u32(space);
         to.string(space == AddrSpace.ALU_VALUE ? arg.getName() : "");
         to.bool(arg.hasMinValue());

@@ -5,7 +5,10 @@ import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
 import java.util.List;
 
-/** The pieces of which a graph's canonical bytes are made (proto/README.md): little-endian, lists with their length. */
+/**
+ * The pieces of which a graph's canonical bytes are made (proto/README.md): little-endian, lists
+ * with their length.
+ */
 final class CanonicalBytes {
     private byte[] bytes = new byte[256];
     private int length;

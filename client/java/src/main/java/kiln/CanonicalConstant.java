@@ -6,7 +6,9 @@ import java.util.regex.Pattern;
 import kiln.v1.ConstArg;
 import kiln.v1.ConstArg.ValueCase;
 
-/** A constant's canonical form (proto/README.md): every way to write a value gives the same bytes. */
+/**
+ * A constant's canonical form (proto/README.md): every way to write a value gives the same bytes.
+ */
 final class CanonicalConstant {
     private static final Pattern DECIMAL = Pattern.compile("-?[0-9]+");
     private static final int MOST_DIGITS = 1000;
@@ -81,7 +83,8 @@ final class CanonicalConstant {
                 return unsigned(arg.getU());
             case F:
                 double number = arg.getF();
-                if (Double.isInfinite(number) || number != Math.rint(number)) { // a NaN is not itself
+                if (Double.isInfinite(number)
+                        || number != Math.rint(number)) { // a NaN is not itself
                     throw Failures.badArgument("%s is no integer", number);
                 }
                 return new BigDecimal(number).toBigInteger();
@@ -113,7 +116,8 @@ final class CanonicalConstant {
             case B:
                 return arg.getB() ? format.ofInteger(false, 1) : 0;
             case I:
-                return format.ofInteger(arg.getI() < 0, Math.abs(arg.getI())); // of the least, 2^63 unsigned
+                return format.ofInteger(
+                        arg.getI() < 0, Math.abs(arg.getI())); // of the least, 2^63 unsigned
             case U:
                 return format.ofInteger(false, arg.getU());
             case F:

@@ -17,8 +17,9 @@ import kiln.v1.WriteRequest;
 import kiln.v1.WriteResponse;
 
 /**
- * Pieces of data, which pass protobuf by: a WriteRequest is a tag and a length before the bytes, a ReadResponse the
- * same. So each byte is copied once on this side, into the frames of HTTP/2 or out of them.
+ * Pieces of data, which pass protobuf by: a WriteRequest is a tag and a length before the bytes, a
+ * ReadResponse the same. So each byte is copied once on this side, into the frames of HTTP/2 or out
+ * of them.
  */
 final class Chunks {
     static final int MOST = 1 << 20;
@@ -41,15 +42,15 @@ final class Chunks {
     /** Write, whose requests are a message, the header, or bytes. */
     static MethodDescriptor<Object, WriteResponse> writing() {
         MethodDescriptor<WriteRequest, WriteResponse> method = BufferServiceGrpc.getWriteMethod();
-        return method.toBuilder(new Outgoing(method.getRequestMarshaller()), method.getResponseMarshaller())
+        return method.toBuilder(
+                        new Outgoing(method.getRequestMarshaller()), method.getResponseMarshaller())
                 .build();
     }
 
     /** Read, whose answers go to a sink, and are how many bytes it took. */
     static MethodDescriptor<ReadRequest, Integer> reading(Sink sink) {
         MethodDescriptor<ReadRequest, ReadResponse> method = BufferServiceGrpc.getReadMethod();
-        return method.toBuilder(method.getRequestMarshaller(), new Incoming(sink))
-                .build();
+        return method.toBuilder(method.getRequestMarshaller(), new Incoming(sink)).build();
     }
 
     /** A sink that fills memory. */
@@ -80,7 +81,9 @@ final class Chunks {
             implements MethodDescriptor.Marshaller<Object> {
         @Override
         public InputStream stream(Object value) {
-            return value instanceof ByteBuffer data ? new Chunk(data) : messages.stream((WriteRequest) value);
+            return value instanceof ByteBuffer data
+                    ? new Chunk(data)
+                    : messages.stream((WriteRequest) value);
         }
 
         @Override
@@ -96,8 +99,10 @@ final class Chunks {
 
         Chunk(ByteBuffer bytes) {
             data = bytes.duplicate();
-            byte[] made = new byte[CodedOutputStream.computeUInt32SizeNoTag(WRITTEN)
-                    + CodedOutputStream.computeUInt32SizeNoTag(data.remaining())];
+            byte[] made =
+                    new byte
+                            [CodedOutputStream.computeUInt32SizeNoTag(WRITTEN)
+                                    + CodedOutputStream.computeUInt32SizeNoTag(data.remaining())];
             CodedOutputStream out = CodedOutputStream.newInstance(made);
             try {
                 out.writeUInt32NoTag(WRITTEN);
@@ -162,7 +167,8 @@ final class Chunks {
                 }
                 return taken;
             } catch (IOException unreadable) {
-                throw Failures.badServer("sent what is no ReadResponse: %s", unreadable.getMessage());
+                throw Failures.badServer(
+                        "sent what is no ReadResponse: %s", unreadable.getMessage());
             }
         }
 
@@ -190,7 +196,9 @@ final class Chunks {
                 case WireFormat.WIRETYPE_FIXED64 -> stream.skipNBytes(8);
                 case WireFormat.WIRETYPE_LENGTH_DELIMITED -> stream.skipNBytes(length(stream));
                 case WireFormat.WIRETYPE_FIXED32 -> stream.skipNBytes(4);
-                default -> throw new IOException("a field of wire type " + WireFormat.getTagWireType(tag));
+                default ->
+                        throw new IOException(
+                                "a field of wire type " + WireFormat.getTagWireType(tag));
             }
         }
     }

@@ -8,8 +8,9 @@ import kiln.v1.CollectiveServiceGrpc;
 import kiln.v1.Op;
 
 /**
- * What several devices do with one tensor together: buffers stand in the order of their ranks, one a device.
- * proto/kiln/v1/collective_service.proto says what goes where. {@link KilnClient#collective} does it.
+ * What several devices do with one tensor together: buffers stand in the order of their ranks, one
+ * a device. proto/kiln/v1/collective_service.proto says what goes where. {@link
+ * KilnClient#collective} does it.
  */
 public final class Collective {
     /** What is done. */
@@ -33,7 +34,10 @@ public final class Collective {
         private final boolean hasWholeInputs; // else the outputs are of the whole tensor
         private final boolean reduces;
 
-        Kind(MethodDescriptor<CollectiveRequest, CollectiveResponse> method, boolean hasWholeInputs, boolean reduces) {
+        Kind(
+                MethodDescriptor<CollectiveRequest, CollectiveResponse> method,
+                boolean hasWholeInputs,
+                boolean reduces) {
             this.method = method;
             this.hasWholeInputs = hasWholeInputs;
             this.reduces = reduces;
@@ -67,7 +71,8 @@ public final class Collective {
 
     /** A collective, which sums if it combines, and whose root is the first. */
     public static Collective of(Kind kind, List<DeviceBuffer> inputs, List<DeviceBuffer> outputs) {
-        return new Collective(kind, List.copyOf(inputs), List.copyOf(outputs), Reduction.SUM, 0, 0, false);
+        return new Collective(
+                kind, List.copyOf(inputs), List.copyOf(outputs), Reduction.SUM, 0, 0, false);
     }
 
     /** The same, combined otherwise. */
@@ -76,8 +81,8 @@ public final class Collective {
     }
 
     /**
-     * The same with so many elements of the whole tensor, which is cut into parts as flat as can be; else those of the
-     * first output, or of the first input if the outputs are its parts.
+     * The same with so many elements of the whole tensor, which is cut into parts as flat as can
+     * be; else those of the first output, or of the first input if the outputs are its parts.
      */
     public Collective withCount(long elements) {
         return new Collective(kind, inputs, outputs, reduction, elements, root, isDeterministic);
@@ -97,16 +102,21 @@ public final class Collective {
         if (inputs.isEmpty() || outputs.isEmpty()) {
             throw Failures.badArgument("a collective of no buffers");
         }
-        DType dtype = inputs.get(0)
-                .dtype()
-                .orElseThrow(() -> Failures.badArgument("a collective of buffers without a type"));
+        DType dtype =
+                inputs.get(0)
+                        .dtype()
+                        .orElseThrow(
+                                () ->
+                                        Failures.badArgument(
+                                                "a collective of buffers without a type"));
         DeviceBuffer whole = kind.hasWholeInputs ? inputs.get(0) : outputs.get(0);
-        CollectiveRequest.Builder request = CollectiveRequest.newBuilder()
-                .setDtype(dtype.wire)
-                .setCount(count == 0 ? whole.bytes() / dtype.bytes() : count)
-                .setOp(kind.reduces ? reduction.op : Op.OP_UNSPECIFIED)
-                .setRoot(root)
-                .setDeterministicOrder(isDeterministic);
+        CollectiveRequest.Builder request =
+                CollectiveRequest.newBuilder()
+                        .setDtype(dtype.wire)
+                        .setCount(count == 0 ? whole.bytes() / dtype.bytes() : count)
+                        .setOp(kind.reduces ? reduction.op : Op.OP_UNSPECIFIED)
+                        .setRoot(root)
+                        .setDeterministicOrder(isDeterministic);
         inputs.forEach(buffer -> request.addInput(buffer.ref(0)));
         outputs.forEach(buffer -> request.addOutput(buffer.ref(0)));
         return request.build();

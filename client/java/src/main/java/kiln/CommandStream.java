@@ -24,29 +24,32 @@ import kiln.v1.TensorType;
 import kiln.v1.WriteCommand;
 
 /**
- * Takes commands without waiting for the server: any number in one round trip. They take effect in order. What they
- * make has a name at once, so that the next command can use it; buffers are the client's like any others.
+ * Takes commands without waiting for the server: any number in one round trip. They take effect in
+ * order. What they make has a name at once, so that the next command can use it; buffers are the
+ * client's like any others.
  *
- * <p>A command that fails poisons what it would have made or written: what uses that is told the first failure.
- * {@link #fence} tells the first failure of a command whose answer nobody waits for, and forgets it. Calls that are no
- * commands know nothing of what is under way: fence first.
+ * <p>A command that fails poisons what it would have made or written: what uses that is told the
+ * first failure. {@link #fence} tells the first failure of a command whose answer nobody waits for,
+ * and forgets it. Calls that are no commands know nothing of what is under way: fence first.
  *
- * <p>A connection that is lost is made again for as long as the lease lasts, and what may not have arrived is sent
- * again; each command runs once. Nothing waits but futures, {@link #fence}, and a command where very much is under way.
+ * <p>A connection that is lost is made again for as long as the lease lasts, and what may not have
+ * arrived is sent again; each command runs once. Nothing waits but futures, {@link #fence}, and a
+ * command where very much is under way.
  */
 public final class CommandStream {
     /** A written piece: as much as makes no other command wait long. */
     private static final int PIECE = 256 << 10;
 
     /**
-     * A server that had a program a moment ago has it still; for one that was not used for longer, the graph goes
-     * along.
+     * A server that had a program a moment ago has it still; for one that was not used for longer,
+     * the graph goes along.
      */
     private static final long KNOWN = TimeUnit.SECONDS.toNanos(10);
 
     final Link link;
     private final KilnClient client;
     private final Map<ByteString, Long> known = new HashMap<>(); // by hash: when its graph was sent
+
     /** From anywhere on, so that another client's handle is none of ours. */
     private final AtomicLong names =
             new AtomicLong((1L << 62) + (ThreadLocalRandom.current().nextLong() >>> 3));
@@ -60,12 +63,20 @@ public final class CommandStream {
     public DeviceBuffer zeros(DType dtype, long... shape) {
         long bytes = Shapes.bytes(dtype, shape);
         DeviceBuffer made =
-                new DeviceBuffer(client, names.incrementAndGet(), dtype, shape.clone(), bytes, client.device());
-        TensorType.Builder type = TensorType.newBuilder().setDtype(dtype.wire).addAllShape(Shapes.boxed(shape));
-        AllocateCommand.Builder command = AllocateCommand.newBuilder()
-                .setHandle(made.handle())
-                .setDevice(client.device())
-                .setType(type);
+                new DeviceBuffer(
+                        client,
+                        names.incrementAndGet(),
+                        dtype,
+                        shape.clone(),
+                        bytes,
+                        client.device());
+        TensorType.Builder type =
+                TensorType.newBuilder().setDtype(dtype.wire).addAllShape(Shapes.boxed(shape));
+        AllocateCommand.Builder command =
+                AllocateCommand.newBuilder()
+                        .setHandle(made.handle())
+                        .setDevice(client.device())
+                        .setType(type);
         sendMaking(SubmitRequest.newBuilder().setAllocate(command), List.of(made));
         return made;
     }
@@ -80,7 +91,10 @@ public final class CommandStream {
         }
     }
 
-    /** Makes a buffer with an array. A ByteBuffer that the array shares must stay as it is until a fence. */
+    /**
+     * Makes a buffer with an array. A ByteBuffer that the array shares must stay as it is until a
+     * fence.
+     */
     public DeviceBuffer upload(NdArray array) {
         DeviceBuffer made = zeros(array.dtype(), array.shape());
         write(made, 0, array.memory());
@@ -92,17 +106,22 @@ public final class CommandStream {
         to.inside(offset, data.remaining());
         for (int at = data.position(); at < data.limit(); at += PIECE) {
             ByteBuffer piece = data.slice(at, Math.min(PIECE, data.limit() - at));
-            WriteCommand.Builder command = WriteCommand.newBuilder()
-                    .setBuffer(to.ref(offset + at - data.position()))
-                    .setData(Memory.shared(piece));
+            WriteCommand.Builder command =
+                    WriteCommand.newBuilder()
+                            .setBuffer(to.ref(offset + at - data.position()))
+                            .setData(Memory.shared(piece));
             link.send(SubmitRequest.newBuilder().setWrite(command), null);
         }
     }
 
-    /** Asks for a buffer's array. To cancel the future ends the waiting alone: the server carries the read out. */
+    /**
+     * Asks for a buffer's array. To cancel the future ends the waiting alone: the server carries
+     * the read out.
+     */
     public CompletableFuture<NdArray> read(DeviceBuffer from) {
         Pending pending = new Pending(from.bytes());
-        ReadCommand.Builder command = ReadCommand.newBuilder().setBuffer(from.ref(0)).setBytes(from.bytes());
+        ReadCommand.Builder command =
+                ReadCommand.newBuilder().setBuffer(from.ref(0)).setBytes(from.bytes());
         link.send(SubmitRequest.newBuilder().setRead(command), pending);
         return pending.future.thenApply(from::array);
     }
@@ -123,7 +142,8 @@ public final class CommandStream {
         ExecuteCommand.Builder command = ExecuteCommand.newBuilder();
         for (Signature.Result row : program.signature().getResultsList()) {
             if (row.getSymbolicCount() > 0) {
-                throw Failures.badArgument("a result's size depends on a variable: Program.runKeep gives it");
+                throw Failures.badArgument(
+                        "a result's size depends on a variable: Program.runKeep gives it");
             }
             DeviceBuffer result = row.hasAliases() ? updated(program, bound, row) : result(row);
             command.addResultHandle(row.hasAliases() ? 0 : result.handle());
@@ -145,14 +165,18 @@ public final class CommandStream {
         DType dtype = DType.of(row.getDtype());
         long[] shape = Shapes.of(row.getShapeList());
         if (dtype == null || row.getBytes() != Shapes.bytes(dtype, shape)) {
-            throw Failures.badServer("says that a result has %d bytes for %s", row.getBytes(), dtype);
+            throw Failures.badServer(
+                    "says that a result has %d bytes for %s", row.getBytes(), dtype);
         }
-        return new DeviceBuffer(client, names.incrementAndGet(), dtype, shape, row.getBytes(), client.device());
+        return new DeviceBuffer(
+                client, names.incrementAndGet(), dtype, shape, row.getBytes(), client.device());
     }
 
     /** The parameter that a result is after its update. */
-    private static DeviceBuffer updated(Program program, Map<Integer, Argument> bound, Signature.Result row) {
-        Signature.Parameter parameter = program.signature().getParameters(row.getAliases()); // which was looked at
+    private static DeviceBuffer updated(
+            Program program, Map<Integer, Argument> bound, Signature.Result row) {
+        Signature.Parameter parameter =
+                program.signature().getParameters(row.getAliases()); // which was looked at
         Argument given = bound.get(parameter.getSlot());
         if (given instanceof DeviceBuffer whole) {
             return whole;
@@ -160,7 +184,8 @@ public final class CommandStream {
         if (given instanceof BufferPart part) {
             return part.buffer;
         }
-        throw Failures.badArgument("parameter \"%s\" is updated in place: upload it", parameter.getName());
+        throw Failures.badArgument(
+                "parameter \"%s\" is updated in place: upload it", parameter.getName());
     }
 
     private synchronized boolean isForgotten(Program program) {
@@ -201,12 +226,13 @@ public final class CommandStream {
     public CompletableFuture<Void> fenceAsync() {
         Pending pending = new Pending(0);
         link.send(Link.fence(), pending);
-        return pending.future.thenAccept(reached -> {
-            KilnException failed = link.takeFailure();
-            if (failed != null) {
-                throw failed;
-            }
-        });
+        return pending.future.thenAccept(
+                reached -> {
+                    KilnException failed = link.takeFailure();
+                    if (failed != null) {
+                        throw failed;
+                    }
+                });
     }
 
     /** Waits until all before it has ended, and tells the first failure that nobody was told. */

@@ -8,9 +8,9 @@ import java.util.List;
 import java.util.function.Consumer;
 
 /**
- * How {@link KilnClient#connect} connects. Credentials that are not given are those of the environment: KILN_TOKEN,
- * KILN_TOKEN_FILE, KILN_TLS_CA, KILN_TLS_CERTIFICATE, KILN_TLS_KEY. Each method gives changed options, and leaves these
- * as they are.
+ * How {@link KilnClient#connect} connects. Credentials that are not given are those of the
+ * environment: KILN_TOKEN, KILN_TOKEN_FILE, KILN_TLS_CA, KILN_TLS_CERTIFICATE, KILN_TLS_KEY. Each
+ * method gives changed options, and leaves these as they are.
  */
 public final class ConnectOptions {
     /** Nothing but what the environment says. */
@@ -66,18 +66,22 @@ public final class ConnectOptions {
 
     /** Encrypts, and trusts who signs with a certificate of this file of PEM. */
     public ConnectOptions withAuthority(Path pem) {
-        return changed(made -> {
-            made.isEncrypted = true;
-            made.authority = pem;
-        });
+        return changed(
+                made -> {
+                    made.isEncrypted = true;
+                    made.authority = pem;
+                });
     }
 
-    /** Shows the server a certificate of the client's: files of PEM, read again when they change. */
+    /**
+     * Shows the server a certificate of the client's: files of PEM, read again when they change.
+     */
     public ConnectOptions withCertificate(Path chain, Path privateKey) {
-        return changed(made -> {
-            made.certificate = chain;
-            made.key = privateKey;
-        });
+        return changed(
+                made -> {
+                    made.certificate = chain;
+                    made.key = privateKey;
+                });
     }
 
     /** Lets a token travel to another machine without encryption, where something else encrypts. */
@@ -91,12 +95,13 @@ public final class ConnectOptions {
     }
 
     /**
-     * Says how long the server keeps what this client has made when it hears nothing more of it; 30 s otherwise. With
-     * zero what it makes belongs to nobody, and stays until it is freed.
+     * Says how long the server keeps what this client has made when it hears nothing more of it; 30
+     * s otherwise. With zero what it makes belongs to nobody, and stays until it is freed.
      */
     public ConnectOptions withLease(Duration time) {
         if (time.isNegative() || time.getSeconds() > MOST_LEASE_SECONDS) {
-            throw Failures.badArgument("lease: %s is no time from 0 to %d s", time, MOST_LEASE_SECONDS);
+            throw Failures.badArgument(
+                    "lease: %s is no time from 0 to %d s", time, MOST_LEASE_SECONDS);
         }
         return changed(made -> made.lease = time);
     }

@@ -26,8 +26,8 @@ import java.util.concurrent.atomic.AtomicLong;
 import kiln.v1.ErrorCode;
 
 /**
- * A connection, with what all calls on it have in common, those by stubs too: who asks, and under which session. No
- * thread of it keeps a program from its end, and all end when it is closed.
+ * A connection, with what all calls on it have in common, those by stubs too: who asks, and under
+ * which session. No thread of it keeps a program from its end, and all end when it is closed.
  */
 final class Connection {
     static final Metadata.Key<byte[]> SESSION =
@@ -41,19 +41,24 @@ final class Connection {
             Metadata.Key.of("authorization", Metadata.ASCII_STRING_MARSHALLER);
     private static final Metadata.Key<String> TRACE =
             Metadata.Key.of("traceparent", Metadata.ASCII_STRING_MARSHALLER);
+
     /** What a server may say at once. Arrays of more come in chunks; the rest is for graphs. */
     private static final int MOST_MESSAGE = 256 << 20;
 
     /** Room for a few chunks on the way. */
     private static final int WINDOW = 8 << 20;
 
-    /** A connection on which calls wait, and nothing comes for so many seconds, is asked whether it is alive. */
+    /**
+     * A connection on which calls wait, and nothing comes for so many seconds, is asked whether it
+     * is alive.
+     */
     private static final long LEAST_SILENCE = 20;
 
     /** gRPC servers take pings amiss that come oftener than each 5 minutes for nothing. */
     private static final long MOST_SILENCE = 310;
 
     private static final long PONG = 10;
+
     /** gRPC's own pauses between two tries to connect grow to two minutes, and cannot be set. */
     private static final long AGAIN = TimeUnit.SECONDS.toNanos(1);
 
@@ -84,7 +89,8 @@ final class Connection {
             timer.shutdownNow();
             throw failed instanceof KilnException
                     ? failed
-                    : Failures.badArgument("\"%s\" is no address of a server, as \"host:port\" is", address);
+                    : Failures.badArgument(
+                            "\"%s\" is no address of a server, as \"host:port\" is", address);
         }
         Channel outer = ClientInterceptors.intercept(channel, identity.options.interceptors);
         intercepted = ClientInterceptors.intercept(outer, new Outgoing());
@@ -104,7 +110,10 @@ final class Connection {
         if (made instanceof NettyChannelBuilder netty) {
             netty.flowControlWindow(WINDOW);
         }
-        long seconds = identity.options.lease.isZero() ? MOST_SILENCE : identity.options.lease.getSeconds() / 2;
+        long seconds =
+                identity.options.lease.isZero()
+                        ? MOST_SILENCE
+                        : identity.options.lease.getSeconds() / 2;
         return made.executor(executor)
                 .offloadExecutor(executor)
                 // A proxy for web pages is no way to a compute server.
@@ -113,8 +122,10 @@ final class Connection {
                 .disableServiceConfigLookUp()
                 .disableRetry()
                 .maxInboundMessageSize(MOST_MESSAGE)
-                // Longer than a session is silent, whose renewals are answered: one in order is asked nothing.
-                .keepAliveTime(Math.min(Math.max(LEAST_SILENCE, seconds), MOST_SILENCE), TimeUnit.SECONDS)
+                // Longer than a session is silent, whose renewals are answered: one in order is
+                // asked nothing.
+                .keepAliveTime(
+                        Math.min(Math.max(LEAST_SILENCE, seconds), MOST_SILENCE), TimeUnit.SECONDS)
                 .keepAliveTimeout(PONG, TimeUnit.SECONDS)
                 .build();
     }
@@ -126,7 +137,8 @@ final class Connection {
 
     /** Learns from a failure: a session may be gone, a server may be back. */
     void heed(KilnException failed) {
-        boolean isSession = failed.field().equals(SESSION.name()) && failed.status() == Status.Code.NOT_FOUND;
+        boolean isSession =
+                failed.field().equals(SESSION.name()) && failed.status() == Status.Code.NOT_FOUND;
         if (isSession || failed.is(ErrorCode.SESSION_EXPIRED)) {
             session.hasten();
         }
@@ -143,11 +155,14 @@ final class Connection {
         channel.resetConnectBackoff();
     }
 
-    /** Ends when so many nanoseconds are over; by a failure if the connection was closed meanwhile. */
+    /**
+     * Ends when so many nanoseconds are over; by a failure if the connection was closed meanwhile.
+     */
     CompletableFuture<Void> delay(long nanos) {
         CompletableFuture<Void> over = new CompletableFuture<>();
         try {
-            timer.schedule(() -> executor.execute(() -> over.complete(null)), nanos, TimeUnit.NANOSECONDS);
+            timer.schedule(
+                    () -> executor.execute(() -> over.complete(null)), nanos, TimeUnit.NANOSECONDS);
         } catch (RejectedExecutionException closed) {
             over.completeExceptionally(Failures.closed());
         }
@@ -188,7 +203,8 @@ final class Connection {
             };
         }
 
-        private void fill(MethodDescriptor<?, ?> method, io.grpc.CallOptions options, Metadata headers) {
+        private void fill(
+                MethodDescriptor<?, ?> method, io.grpc.CallOptions options, Metadata headers) {
             String token = identity.bearer();
             if (token != null) {
                 headers.put(AUTHORIZATION, "Bearer " + token);

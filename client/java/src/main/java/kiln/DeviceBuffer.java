@@ -19,8 +19,8 @@ import kiln.v1.FillRequest;
 import kiln.v1.FreeRequest;
 
 /**
- * Memory on a device. It lives until {@link #close}, or until its client is closed. One that is forgotten is given back
- * when the collector finds it, which may be late: the memory is not Java's.
+ * Memory on a device. It lives until {@link #close}, or until its client is closed. One that is
+ * forgotten is given back when the collector finds it, which may be late: the memory is not Java's.
  */
 public final class DeviceBuffer implements Argument, AutoCloseable {
     private static final Cleaner CLEANER = Cleaner.create();
@@ -33,7 +33,8 @@ public final class DeviceBuffer implements Argument, AutoCloseable {
     private final long bytes;
     private final String device;
 
-    DeviceBuffer(KilnClient client, long handle, DType dtype, long[] shape, long bytes, String device) {
+    DeviceBuffer(
+            KilnClient client, long handle, DType dtype, long[] shape, long bytes, String device) {
         this.client = client;
         this.ownership = new Ownership(client, handle);
         this.dtype = dtype;
@@ -43,7 +44,10 @@ public final class DeviceBuffer implements Argument, AutoCloseable {
         CLEANER.register(this, ownership);
     }
 
-    /** What the server has, as long as nobody has freed it. It knows nothing of the buffer, or that were never lost. */
+    /**
+     * What the server has, as long as nobody has freed it. It knows nothing of the buffer, or that
+     * were never lost.
+     */
     private static final class Ownership implements Runnable {
         final KilnClient client;
         final long handle;
@@ -79,7 +83,8 @@ public final class DeviceBuffer implements Argument, AutoCloseable {
             String size = Long.toUnsignedString(said.getBytes());
             throw Failures.badServer(text, size, dtype, Arrays.toString(shape));
         }
-        return new DeviceBuffer(client, said.getHandle(), dtype, shape, said.getBytes(), said.getDevice());
+        return new DeviceBuffer(
+                client, said.getHandle(), dtype, shape, said.getBytes(), said.getDevice());
     }
 
     /** The server's name for it. */
@@ -109,7 +114,8 @@ public final class DeviceBuffer implements Argument, AutoCloseable {
 
     @Override
     public String toString() {
-        return "DeviceBuffer(%x, %s, %s)".formatted(ownership.handle, dtype, Arrays.toString(shape));
+        return "DeviceBuffer(%x, %s, %s)"
+                .formatted(ownership.handle, dtype, Arrays.toString(shape));
     }
 
     /** The part from a byte on, as an argument of programs. */
@@ -140,16 +146,24 @@ public final class DeviceBuffer implements Argument, AutoCloseable {
     void inside(long offset, long count) {
         if (offset < 0 || count < 0 || offset > bytes || count > bytes - offset) {
             String text = "%d bytes from %d on, of a buffer of %d";
-            throw Failures.coded(ErrorCode.OUT_OF_BOUNDS, Status.Code.OUT_OF_RANGE, text, count, offset, bytes);
+            throw Failures.coded(
+                    ErrorCode.OUT_OF_BOUNDS, Status.Code.OUT_OF_RANGE, text, count, offset, bytes);
         }
     }
 
-    /** Puts the bytes from `data`'s position to its limit at an offset. They must stay as they are until it is done. */
+    /**
+     * Puts the bytes from `data`'s position to its limit at an offset. They must stay as they are
+     * until it is done.
+     */
     public CompletableFuture<Void> writeAsync(long offset, ByteBuffer data, CallOptions options) {
-        return Operation.of(client.connection, options, operation -> {
-            inside(offset, data.remaining());
-            return Transfers.write(operation, ref(offset), Transfers.from(data), data.remaining());
-        });
+        return Operation.of(
+                client.connection,
+                options,
+                operation -> {
+                    inside(offset, data.remaining());
+                    return Transfers.write(
+                            operation, ref(offset), Transfers.from(data), data.remaining());
+                });
     }
 
     /** Puts bytes at an offset, and waits. */
@@ -162,15 +176,27 @@ public final class DeviceBuffer implements Argument, AutoCloseable {
         write(offset, data, CallOptions.DEFAULT);
     }
 
-    /** Puts so many bytes of a channel at an offset, of which a chunk is here at a time: any number of them. */
-    public void writeFrom(ReadableByteChannel channel, long offset, long count, CallOptions options) {
-        Operation.await(Operation.of(client.connection, options, operation -> {
-            inside(offset, count);
-            return Transfers.write(operation, ref(offset), Transfers.from(channel), count);
-        }));
+    /**
+     * Puts so many bytes of a channel at an offset, of which a chunk is here at a time: any number
+     * of them.
+     */
+    public void writeFrom(
+            ReadableByteChannel channel, long offset, long count, CallOptions options) {
+        Operation.await(
+                Operation.of(
+                        client.connection,
+                        options,
+                        operation -> {
+                            inside(offset, count);
+                            return Transfers.write(
+                                    operation, ref(offset), Transfers.from(channel), count);
+                        }));
     }
 
-    /** Fills `into` from its position to its limit with what is at an offset, and moves its position. */
+    /**
+     * Fills `into` from its position to its limit with what is at an offset, and moves its
+     * position.
+     */
     public CompletableFuture<Void> readAsync(long offset, ByteBuffer into, CallOptions options) {
         return Operation.of(client.connection, options, operation -> read(operation, offset, into));
     }
@@ -192,14 +218,22 @@ public final class DeviceBuffer implements Argument, AutoCloseable {
         read(offset, into, CallOptions.DEFAULT);
     }
 
-    /** Writes so many bytes from an offset on to a channel, of which a chunk is here at a time: any number of them. */
+    /**
+     * Writes so many bytes from an offset on to a channel, of which a chunk is here at a time: any
+     * number of them.
+     */
     public void readTo(WritableByteChannel channel, long offset, long count, CallOptions options) {
-        Operation.await(Operation.of(client.connection, options, operation -> {
-            inside(offset, count);
-            return count == 0
-                    ? CompletableFuture.<Void>completedFuture(null)
-                    : Transfers.read(operation, ref(offset), Transfers.to(channel), count);
-        }));
+        Operation.await(
+                Operation.of(
+                        client.connection,
+                        options,
+                        operation -> {
+                            inside(offset, count);
+                            return count == 0
+                                    ? CompletableFuture.<Void>completedFuture(null)
+                                    : Transfers.read(
+                                            operation, ref(offset), Transfers.to(channel), count);
+                        }));
     }
 
     /** Brings the array here; of a buffer without a type, its bytes as uint8. */
@@ -214,7 +248,9 @@ public final class DeviceBuffer implements Argument, AutoCloseable {
 
     /** Its bytes, which are here, as an array. */
     NdArray array(ByteBuffer memory) {
-        return dtype == null ? NdArray.of(DType.UINT8, memory, bytes) : NdArray.of(dtype, memory, shape);
+        return dtype == null
+                ? NdArray.of(DType.UINT8, memory, bytes)
+                : NdArray.of(dtype, memory, shape);
     }
 
     /** Brings the array here, and waits. */
@@ -229,10 +265,11 @@ public final class DeviceBuffer implements Argument, AutoCloseable {
 
     /** Repeats a pattern of 1, 2, 4 or 8 bytes all over the buffer. */
     public CompletableFuture<Void> fillAsync(byte[] pattern, CallOptions options) {
-        FillRequest request = FillRequest.newBuilder()
-                .setBuffer(ref(0))
-                .setPattern(Memory.shared(ByteBuffer.wrap(pattern.clone())))
-                .build();
+        FillRequest request =
+                FillRequest.newBuilder()
+                        .setBuffer(ref(0))
+                        .setPattern(Memory.shared(ByteBuffer.wrap(pattern.clone())))
+                        .build();
         return client.callAsync(BufferServiceGrpc.getFillMethod(), request, options)
                 .thenApply(answer -> null);
     }
@@ -244,11 +281,12 @@ public final class DeviceBuffer implements Argument, AutoCloseable {
 
     /** Copies the whole of another buffer to the beginning of this. */
     public CompletableFuture<Void> copyFromAsync(DeviceBuffer source, CallOptions options) {
-        CopyRequest request = CopyRequest.newBuilder()
-                .setFrom(source.ref(0))
-                .setTo(ref(0))
-                .setBytes(source.bytes)
-                .build();
+        CopyRequest request =
+                CopyRequest.newBuilder()
+                        .setFrom(source.ref(0))
+                        .setTo(ref(0))
+                        .setBytes(source.bytes)
+                        .build();
         return client.callAsync(BufferServiceGrpc.getCopyMethod(), request, options)
                 .thenApply(answer -> null);
     }
@@ -258,7 +296,10 @@ public final class DeviceBuffer implements Argument, AutoCloseable {
         Operation.await(copyFromAsync(source, CallOptions.DEFAULT));
     }
 
-    /** Gives it back. What runs may still use it. Twice is once, but after a failure it can be tried again. */
+    /**
+     * Gives it back. What runs may still use it. Twice is once, but after a failure it can be tried
+     * again.
+     */
     public CompletableFuture<Void> freeAsync(CallOptions options) {
         return Operation.of(client.connection, options, this::free);
     }
@@ -271,11 +312,12 @@ public final class DeviceBuffer implements Argument, AutoCloseable {
         return operation
                 .call(BufferServiceGrpc.getFreeMethod(), request)
                 .<Void>thenApply(answer -> null)
-                .whenComplete((freed, failed) -> {
-                    if (failed != null) {
-                        restore();
-                    }
-                });
+                .whenComplete(
+                        (freed, failed) -> {
+                            if (failed != null) {
+                                restore();
+                            }
+                        });
     }
 
     /** Gives it back, and waits. */
@@ -283,7 +325,10 @@ public final class DeviceBuffer implements Argument, AutoCloseable {
         Operation.await(freeAsync(CallOptions.DEFAULT));
     }
 
-    /** Gives it back, and waits. What fails here the end of the client's lease does; {@link #free} tells of it. */
+    /**
+     * Gives it back, and waits. What fails here the end of the client's lease does; {@link #free}
+     * tells of it.
+     */
     @Override
     public void close() {
         try {

@@ -5,9 +5,9 @@ import java.util.function.UnaryOperator;
 import kiln.v1.Op;
 
 /**
- * What computes each element by itself. The other operand is a tensor of the same graph, or a number, which takes the
- * type of the tensor that it meets. Tensors that meet have one type ({@link #cast} makes it so), and shapes that
- * broadcast as numpy's do.
+ * What computes each element by itself. The other operand is a tensor of the same graph, or a
+ * number, which takes the type of the tensor that it meets. Tensors that meet have one type ({@link
+ * #cast} makes it so), and shapes that broadcast as numpy's do.
  */
 abstract class Elementwise extends Movement {
     private static final double LOG2_E = 1.4426950408889634;
@@ -127,9 +127,12 @@ abstract class Elementwise extends Movement {
         long[] both = Shapes.broadcast(then.shape, otherwise.shape);
         long[] all = both == null ? null : Shapes.broadcast(shape, both);
         if (all == null) {
-            throw Failures.wrongShape("where: %s, %s and %s do not broadcast", this, then, otherwise);
+            throw Failures.wrongShape(
+                    "where: %s, %s and %s do not broadcast", this, then, otherwise);
         }
-        int[] sources = {broadcast(all).node, then.broadcast(all).node, otherwise.broadcast(all).node};
+        int[] sources = {
+            broadcast(all).node, then.broadcast(all).node, otherwise.broadcast(all).node
+        };
         return graph.tensor(then.dtype, all, op(Op.WHERE, sources));
     }
 
@@ -145,7 +148,9 @@ abstract class Elementwise extends Movement {
 
     /** The elements as another type. */
     public Tensor cast(DType other) {
-        return other == dtype ? self() : graph.tensor(other, shape, op(Op.CAST, node).setCastTo(other.wire));
+        return other == dtype
+                ? self()
+                : graph.tensor(other, shape, op(Op.CAST, node).setCastTo(other.wire));
     }
 
     private Tensor ofFloats(Op op) {

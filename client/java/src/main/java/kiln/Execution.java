@@ -20,7 +20,9 @@ import kiln.v1.ResultMode;
 import kiln.v1.ResultValue;
 import kiln.v1.Signature;
 
-/** One run of a program: what is large goes there before and comes back after it, each by itself. */
+/**
+ * One run of a program: what is large goes there before and comes back after it, each by itself.
+ */
 final class Execution {
     /** Arrays of more bytes travel in chunks of their own, not in the message of a call. */
     private static final int INLINE = 4 << 20;
@@ -28,7 +30,8 @@ final class Execution {
     private final Program program;
     private final KilnClient client;
     private final Operation operation;
-    private final List<DeviceBuffer> made = new ArrayList<>(); // of results that are no argument's memory
+    private final List<DeviceBuffer> made =
+            new ArrayList<>(); // of results that are no argument's memory
 
     Execution(Program program, Operation operation) {
         this.program = program;
@@ -41,22 +44,33 @@ final class Execution {
         List<DeviceBuffer> staged = new ArrayList<>();
         return stage(bound, staged)
                 .thenCompose(all -> execute(bound, isSmall()))
-                .thenCompose(rows -> inTurn(rows, row -> fetched(bound, row))
-                        .whenComplete((arrays, failed) -> giveBack(bound, rows)))
-                .whenComplete((arrays, failed) -> staged.forEach(buffer -> buffer.free(operation.regardless())));
+                .thenCompose(
+                        rows ->
+                                inTurn(rows, row -> fetched(bound, row))
+                                        .whenComplete((arrays, failed) -> giveBack(bound, rows)))
+                .whenComplete(
+                        (arrays, failed) ->
+                                staged.forEach(buffer -> buffer.free(operation.regardless())));
     }
 
     CompletableFuture<List<DeviceBuffer>> keep(List<Argument> arguments) {
         SortedMap<Integer, Argument> bound = program.bind(arguments);
         List<DeviceBuffer> uploaded = new ArrayList<>();
         return execute(bound, false)
-                .thenCompose(rows -> inTurn(rows, row -> kept(bound, row, uploaded))
-                        .whenComplete((buffers, failed) -> {
-                            if (failed != null) {
-                                uploaded.forEach(buffer -> buffer.free(operation.regardless()));
-                                giveBack(bound, rows);
-                            }
-                        }));
+                .thenCompose(
+                        rows ->
+                                inTurn(rows, row -> kept(bound, row, uploaded))
+                                        .whenComplete(
+                                                (buffers, failed) -> {
+                                                    if (failed != null) {
+                                                        uploaded.forEach(
+                                                                buffer ->
+                                                                        buffer.free(
+                                                                                operation
+                                                                                        .regardless()));
+                                                        giveBack(bound, rows);
+                                                    }
+                                                }));
     }
 
     /** Each made of its row when the one before it was. */
@@ -64,32 +78,48 @@ final class Execution {
             List<R> rows, Function<R, CompletableFuture<T>> make) {
         CompletableFuture<List<T>> made = CompletableFuture.completedFuture(new ArrayList<>());
         for (R row : rows) {
-            made = made.thenCompose(list -> make.apply(row).thenApply(one -> {
-                list.add(one);
-                return list;
-            }));
+            made =
+                    made.thenCompose(
+                            list ->
+                                    make.apply(row)
+                                            .thenApply(
+                                                    one -> {
+                                                        list.add(one);
+                                                        return list;
+                                                    }));
         }
         return made;
     }
 
     private CompletableFuture<List<DeviceBuffer>> stage(
             SortedMap<Integer, Argument> bound, List<DeviceBuffer> staged) {
-        List<Map.Entry<Integer, Argument>> large = bound.entrySet().stream()
-                .filter(row -> row.getValue() instanceof NdArray array && array.memory().limit() > INLINE)
-                .toList();
-        return inTurn(large, row -> client.upload(operation, (NdArray) row.getValue(), client.device())
-                .thenApply(buffer -> {
-                    staged.add(buffer);
-                    row.setValue(buffer);
-                    return buffer;
-                }));
+        List<Map.Entry<Integer, Argument>> large =
+                bound.entrySet().stream()
+                        .filter(
+                                row ->
+                                        row.getValue() instanceof NdArray array
+                                                && array.memory().limit() > INLINE)
+                        .toList();
+        return inTurn(
+                large,
+                row ->
+                        client.upload(operation, (NdArray) row.getValue(), client.device())
+                                .thenApply(
+                                        buffer -> {
+                                            staged.add(buffer);
+                                            row.setValue(buffer);
+                                            return buffer;
+                                        }));
     }
 
     private boolean isSmall() {
         long total = 0;
         for (Signature.Result row : program.signature().getResultsList()) {
             long bytes = row.getBytes();
-            total = bytes < 0 || bytes > INLINE ? INLINE + 1L : Math.min(INLINE + 1L, total + bytes);
+            total =
+                    bytes < 0 || bytes > INLINE
+                            ? INLINE + 1L
+                            : Math.min(INLINE + 1L, total + bytes);
             if (total > INLINE) {
                 return false;
             }
@@ -98,22 +128,24 @@ final class Execution {
     }
 
     /** Sends the graph if, and only if, the server has forgotten it. */
-    private CompletableFuture<List<ResultValue>> execute(Map<Integer, Argument> bound, boolean byValue) {
+    private CompletableFuture<List<ResultValue>> execute(
+            Map<Integer, Argument> bound, boolean byValue) {
         ResultMode mode = byValue ? ResultMode.RESULT_INLINE : ResultMode.RESULT_HANDLES;
         ExecuteRequest request = program.request(bound).setResultMode(mode).build();
         return operation
                 .call(KernelServiceGrpc.getExecuteMethod(), request)
-                .handle((answer, failure) -> {
-                    if (failure == null) {
-                        return CompletableFuture.completedFuture(answer);
-                    }
-                    KilnException failed = Failures.of(failure);
-                    return failed.is(ErrorCode.NEED_GRAPH)
-                            ? operation.call(
-                                    KernelServiceGrpc.getExecuteMethod(),
-                                    request.toBuilder().setGraph(program.graph()).build())
-                            : CompletableFuture.<ExecuteResponse>failedFuture(failed);
-                })
+                .handle(
+                        (answer, failure) -> {
+                            if (failure == null) {
+                                return CompletableFuture.completedFuture(answer);
+                            }
+                            KilnException failed = Failures.of(failure);
+                            return failed.is(ErrorCode.NEED_GRAPH)
+                                    ? operation.call(
+                                            KernelServiceGrpc.getExecuteMethod(),
+                                            request.toBuilder().setGraph(program.graph()).build())
+                                    : CompletableFuture.<ExecuteResponse>failedFuture(failed);
+                        })
                 .thenCompose(Function.identity())
                 .thenApply(answer -> checked(bound, answer.getResultsList()));
     }
@@ -140,11 +172,14 @@ final class Execution {
             case BUFFER -> {
                 long bytes = result.getBuffer().getBytes();
                 if (!row.hasAliases() && row.getSymbolicCount() == 0 && bytes != row.getBytes()) {
-                    throw Failures.badServer("gave result %d as %d bytes, not %d", at, bytes, row.getBytes());
+                    throw Failures.badServer(
+                            "gave result %d as %d bytes, not %d", at, bytes, row.getBytes());
                 }
             }
             case TENSOR -> {} // its array is as large as what has come
-            case SHARDS -> throw Failures.badArgument("result %d is on several devices: use KilnClient.call", at);
+            case SHARDS ->
+                    throw Failures.badArgument(
+                            "result %d is on several devices: use KilnClient.call", at);
             default -> throw Failures.badServer("gave result %d without a value", at);
         }
     }
@@ -167,10 +202,11 @@ final class Execution {
         }
         // Of a parameter that was sent by value.
         return client.upload(operation, arrayOf(row.getTensor()), client.device())
-                .thenApply(buffer -> {
-                    uploaded.add(buffer);
-                    return buffer;
-                });
+                .thenApply(
+                        buffer -> {
+                            uploaded.add(buffer);
+                            return buffer;
+                        });
     }
 
     private static NdArray arrayOf(kiln.v1.Tensor said) {
@@ -215,7 +251,10 @@ final class Execution {
         return own;
     }
 
-    /** Gives back what a run made, whatever has become of it: the results that are no argument's memory. */
+    /**
+     * Gives back what a run made, whatever has become of it: the results that are no argument's
+     * memory.
+     */
     private void giveBack(Map<Integer, Argument> bound, List<ResultValue> rows) {
         made.forEach(DeviceBuffer::takeForFree);
         Set<Long> own = own(bound);

@@ -14,16 +14,21 @@ import kiln.v1.CommandFailed;
 import kiln.v1.ErrorCode;
 import kiln.v1.ErrorDetail;
 
-/** How failures become {@link KilnException}s: what this package finds, and what gRPC and streams tell. */
+/**
+ * How failures become {@link KilnException}s: what this package finds, and what gRPC and streams
+ * tell.
+ */
 final class Failures {
     private static final Metadata.Key<byte[]> DETAILS =
             Metadata.Key.of("grpc-status-details-bin", Metadata.BINARY_BYTE_MARSHALLER);
 
     private Failures() {}
 
-    static KilnException coded(ErrorCode code, Status.Code status, String format, Object... values) {
+    static KilnException coded(
+            ErrorCode code, Status.Code status, String format, Object... values) {
         String text = String.format(Locale.ROOT, format, values);
-        return new KilnException(status, text, ErrorDetail.newBuilder().setCode(code).build(), 0, null);
+        return new KilnException(
+                status, text, ErrorDetail.newBuilder().setCode(code).build(), 0, null);
     }
 
     static KilnException of(Status.Code status, String format, Object... values) {
@@ -44,7 +49,8 @@ final class Failures {
 
     /** What no server may say. */
     static KilnException badServer(String format, Object... values) {
-        return coded(ErrorCode.INTERNAL_FAULT, Status.Code.INTERNAL, "the server " + format, values);
+        return coded(
+                ErrorCode.INTERNAL_FAULT, Status.Code.INTERNAL, "the server " + format, values);
     }
 
     static KilnException closed() {
@@ -87,17 +93,23 @@ final class Failures {
             return new KilnException(
                     Status.Code.CANCELLED, "given up", ErrorDetail.getDefaultInstance(), 0, inner);
         }
-        Status.Code status = inner instanceof OutOfMemoryError ? Status.Code.RESOURCE_EXHAUSTED : Status.Code.UNKNOWN;
-        return new KilnException(status, inner.toString(), ErrorDetail.getDefaultInstance(), 0, inner);
+        Status.Code status =
+                inner instanceof OutOfMemoryError
+                        ? Status.Code.RESOURCE_EXHAUSTED
+                        : Status.Code.UNKNOWN;
+        return new KilnException(
+                status, inner.toString(), ErrorDetail.getDefaultInstance(), 0, inner);
     }
 
     /** How a call ended, which was not well. */
     static KilnException of(Status status, Metadata trailers, Throwable cause) {
         // What comes and cannot be read, gRPC cancels the call for.
-        if (status.getCode() == Status.Code.CANCELLED && status.getCause() instanceof KilnException known) {
+        if (status.getCode() == Status.Code.CANCELLED
+                && status.getCause() instanceof KilnException known) {
             return known;
         }
-        if (status.getCode() == Status.Code.CANCELLED && status.getCause() instanceof StatusRuntimeException unread) {
+        if (status.getCode() == Status.Code.CANCELLED
+                && status.getCause() instanceof StatusRuntimeException unread) {
             return badServer("sent what cannot be read: %s", unread.getMessage());
         }
         ErrorDetail detail = ErrorDetail.getDefaultInstance();
@@ -116,7 +128,8 @@ final class Failures {
         return new KilnException(status.getCode(), text, detail, 0, cause);
     }
 
-    private static ErrorDetail detailOf(com.google.rpc.Status said) throws InvalidProtocolBufferException {
+    private static ErrorDetail detailOf(com.google.rpc.Status said)
+            throws InvalidProtocolBufferException {
         for (Any packed : said.getDetailsList()) {
             if (packed.getTypeUrl().endsWith("/kiln.v1.ErrorDetail")) {
                 return ErrorDetail.parseFrom(packed.getValue());

@@ -15,16 +15,18 @@ record FloatFormat(int exponent, int mantissa, int bias, Style style) {
         FNUZ
     }
 
-    private static final Map<kiln.v1.DType, FloatFormat> FORMATS = new EnumMap<>(Map.of(
-            kiln.v1.DType.FLOAT16, new FloatFormat(5, 10, 15, Style.IEEE),
-            kiln.v1.DType.BFLOAT16, new FloatFormat(8, 7, 127, Style.IEEE),
-            kiln.v1.DType.FLOAT32, new FloatFormat(8, 23, 127, Style.IEEE),
-            kiln.v1.DType.FLOAT64, new FloatFormat(11, 52, 1023, Style.IEEE),
-            kiln.v1.DType.WEAKFLOAT, new FloatFormat(11, 52, 1023, Style.IEEE),
-            kiln.v1.DType.FLOAT8_E4M3, new FloatFormat(4, 3, 7, Style.NO_INFINITY),
-            kiln.v1.DType.FLOAT8_E5M2, new FloatFormat(5, 2, 15, Style.SATURATING),
-            kiln.v1.DType.FLOAT8_E4M3_FNUZ, new FloatFormat(4, 3, 8, Style.FNUZ),
-            kiln.v1.DType.FLOAT8_E5M2_FNUZ, new FloatFormat(5, 2, 16, Style.FNUZ)));
+    private static final Map<kiln.v1.DType, FloatFormat> FORMATS =
+            new EnumMap<>(
+                    Map.of(
+                            kiln.v1.DType.FLOAT16, new FloatFormat(5, 10, 15, Style.IEEE),
+                            kiln.v1.DType.BFLOAT16, new FloatFormat(8, 7, 127, Style.IEEE),
+                            kiln.v1.DType.FLOAT32, new FloatFormat(8, 23, 127, Style.IEEE),
+                            kiln.v1.DType.FLOAT64, new FloatFormat(11, 52, 1023, Style.IEEE),
+                            kiln.v1.DType.WEAKFLOAT, new FloatFormat(11, 52, 1023, Style.IEEE),
+                            kiln.v1.DType.FLOAT8_E4M3, new FloatFormat(4, 3, 7, Style.NO_INFINITY),
+                            kiln.v1.DType.FLOAT8_E5M2, new FloatFormat(5, 2, 15, Style.SATURATING),
+                            kiln.v1.DType.FLOAT8_E4M3_FNUZ, new FloatFormat(4, 3, 8, Style.FNUZ),
+                            kiln.v1.DType.FLOAT8_E5M2_FNUZ, new FloatFormat(5, 2, 16, Style.FNUZ)));
 
     /** Null for what is no float. */
     static FloatFormat of(kiln.v1.DType dtype) {
@@ -72,7 +74,8 @@ record FloatFormat(int exponent, int mantissa, int bias, Style style) {
         long bits = Double.doubleToRawLongBits(value) & Long.MAX_VALUE;
         int power = (int) (bits >>> 52);
         long fraction = bits & (1L << 52) - 1;
-        return round(negative, power == 0 ? fraction : fraction | 1L << 52, Math.max(power, 1) - 1075);
+        return round(
+                negative, power == 0 ? fraction : fraction | 1L << 52, Math.max(power, 1) - 1075);
     }
 
     /** The bits of an integer, of which the magnitude has 64 bits. */
@@ -85,7 +88,8 @@ record FloatFormat(int exponent, int mantissa, int bias, Style style) {
         if (magnitude == 0) {
             return signed(0, negative);
         }
-        // The exponent of the leading bit, or the least that is not subnormal; and how many bits are too many.
+        // The exponent of the leading bit, or the least that is not subnormal; and how many bits
+        // are too many.
         int leading = Math.max(power + 63 - Long.numberOfLeadingZeros(magnitude), 1 - bias);
         int drop = leading - mantissa - power;
         long units;

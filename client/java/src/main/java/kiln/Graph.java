@@ -19,8 +19,8 @@ import kiln.v1.Signature;
 import kiln.v1.UOp;
 
 /**
- * A graph under construction, of one thread. Tensors are its nodes; nothing is computed here, and equal nodes are one. A
- * mistake throws where it is made.
+ * A graph under construction, of one thread. Tensors are its nodes; nothing is computed here, and
+ * equal nodes are one. A mistake throws where it is made.
  */
 public final class Graph {
     private record Parameter(String name, DType dtype, long[] shape) {
@@ -30,13 +30,15 @@ public final class Graph {
     }
 
     /** Ops through which a tensor is a view of a parameter. */
-    private static final Set<Op> VIEWS = Set.of(Op.RESHAPE, Op.PERMUTE, Op.SHRINK, Op.FLIP, Op.BITCAST);
+    private static final Set<Op> VIEWS =
+            Set.of(Op.RESHAPE, Op.PERMUTE, Op.SHRINK, Op.FLIP, Op.BITCAST);
 
     private final List<UOp> nodes = new ArrayList<>();
     private final Map<ByteString, Integer> numbers = new HashMap<>();
     private final TreeMap<Integer, Parameter> slots = new TreeMap<>();
     private final List<Integer> outputs = new ArrayList<>();
-    private final List<Tensor> results = new ArrayList<>(); // of the outputs, those that are no updates
+    private final List<Tensor> results =
+            new ArrayList<>(); // of the outputs, those that are no updates
 
     /** Begins a graph. */
     public Graph() {}
@@ -56,15 +58,23 @@ public final class Graph {
         if (held != null && !held.takes(dtype, shape)) {
             String text = "param: slot %d is %s %s already, not %s %s";
             throw Failures.wrongShape(
-                    text, slot, held.dtype, Arrays.toString(held.shape), dtype, Arrays.toString(shape));
+                    text,
+                    slot,
+                    held.dtype,
+                    Arrays.toString(held.shape),
+                    dtype,
+                    Arrays.toString(shape));
         }
-        slots.forEach((other, row) -> {
-            if (!name.isEmpty() && row.name.equals(name) && other != slot) {
-                throw Failures.badArgument("param: slot %d is named \"%s\" already", other, name);
-            }
-        });
+        slots.forEach(
+                (other, row) -> {
+                    if (!name.isEmpty() && row.name.equals(name) && other != slot) {
+                        throw Failures.badArgument(
+                                "param: slot %d is named \"%s\" already", other, name);
+                    }
+                });
         slots.put(slot, new Parameter(name, dtype, shape.clone()));
-        BufferArg.Builder arg = BufferArg.newBuilder().setSlot(slot).setDtype(dtype.wire).setName(name);
+        BufferArg.Builder arg =
+                BufferArg.newBuilder().setSlot(slot).setDtype(dtype.wire).setName(name);
         return tensor(dtype, shape, Value.op(Op.PARAM, shapeNode(shape)).setBuffer(arg));
     }
 
@@ -91,7 +101,8 @@ public final class Graph {
         // A number is the sum of its binary digits, and each digit is an axis of two.
         Tensor total = full(dtype, 0, 1);
         for (long count = 1; count < stop; count *= 2) {
-            UOp.Builder digits = Value.op(Op.STACK, scalar(dtype, 0).node, scalar(dtype, count).node);
+            UOp.Builder digits =
+                    Value.op(Op.STACK, scalar(dtype, 0).node, scalar(dtype, count).node);
             Tensor digit = tensor(dtype, new long[] {2}, digits);
             total = digit.reshape(2, 1).add(total.reshape(1, count)).reshape(2 * count);
         }
@@ -109,7 +120,10 @@ public final class Graph {
         }
     }
 
-    /** Stores a value to a parameter, or to a view of one, when the program has run. Others see what was before. */
+    /**
+     * Stores a value to a parameter, or to a view of one, when the program has run. Others see what
+     * was before.
+     */
     public void update(Tensor target, Tensor value) {
         check(target);
         check(value);
@@ -118,7 +132,8 @@ public final class Graph {
             base = nodes.get(base.getSrc(0));
         }
         if (base.getOp() != Op.PARAM) {
-            throw Failures.badArgument("update: only a parameter or a view of one can be; this is computed");
+            throw Failures.badArgument(
+                    "update: only a parameter or a view of one can be; this is computed");
         }
         if (value.dtype != target.dtype) {
             String text = "update: the parameter is %s, the value %s: cast it";
@@ -128,22 +143,29 @@ public final class Graph {
     }
 
     /**
-     * Calls another graph as a function: argument k stands in the place of its parameter in slot k. What it gives are
-     * the other graph's outputs. A large body that is called twice is compiled once.
+     * Calls another graph as a function: argument k stands in the place of its parameter in slot k.
+     * What it gives are the other graph's outputs. A large body that is called twice is compiled
+     * once.
      */
     public List<Tensor> call(Graph body, Tensor... given) {
         kiln.v1.Graph built = body.build();
-        body.slots.forEach((slot, row) -> {
-            if (slot >= given.length) {
-                String text = "call: no argument for slot %d";
-                throw Failures.coded(ErrorCode.MISSING_ARGUMENT, Status.Code.INVALID_ARGUMENT, text, slot);
-            }
-            check(given[slot]);
-            if (!row.takes(given[slot].dtype, given[slot].shape)) {
-                String text = "call: parameter \"%s\" is %s %s, the argument %s";
-                throw Failures.wrongShape(text, row.name, row.dtype, Arrays.toString(row.shape), given[slot]);
-            }
-        });
+        body.slots.forEach(
+                (slot, row) -> {
+                    if (slot >= given.length) {
+                        String text = "call: no argument for slot %d";
+                        throw Failures.coded(
+                                ErrorCode.MISSING_ARGUMENT,
+                                Status.Code.INVALID_ARGUMENT,
+                                text,
+                                slot);
+                    }
+                    check(given[slot]);
+                    if (!row.takes(given[slot].dtype, given[slot].shape)) {
+                        String text = "call: parameter \"%s\" is %s %s, the argument %s";
+                        throw Failures.wrongShape(
+                                text, row.name, row.dtype, Arrays.toString(row.shape), given[slot]);
+                    }
+                });
         for (Tensor more : given) {
             check(more);
         }
@@ -158,17 +180,25 @@ public final class Graph {
         int call = number(function);
         List<Tensor> made = new ArrayList<>();
         for (Tensor result : body.results) {
-            made.add(tensor(result.dtype, result.shape, Value.op(Op.GETTUPLE, call).setIndex(made.size())));
+            made.add(
+                    tensor(
+                            result.dtype,
+                            result.shape,
+                            Value.op(Op.GETTUPLE, call).setIndex(made.size())));
         }
         return made;
     }
 
-    /** Puts a gradient's graph into this one, and gives its results in order. Its parameters are those of equal slots. */
+    /**
+     * Puts a gradient's graph into this one, and gives its results in order. Its parameters are
+     * those of equal slots.
+     */
     public List<Tensor> append(GradientResponse gradient) {
         List<UOp> given = gradient.getGraph().getNodesList();
         UOp root = given.isEmpty() ? UOp.getDefaultInstance() : given.get(given.size() - 1);
         if (given.isEmpty() || root.getSrcCount() != gradient.getResultsCount()) {
-            throw Failures.coded(ErrorCode.BAD_ROOT, Status.Code.INVALID_ARGUMENT, "append: no gradient");
+            throw Failures.coded(
+                    ErrorCode.BAD_ROOT, Status.Code.INVALID_ARGUMENT, "append: no gradient");
         }
         for (UOp uop : given) {
             BufferArg arg = uop.getBuffer();
@@ -176,7 +206,10 @@ public final class Graph {
             if (isParameter && (!uop.hasBuffer() || !slots.containsKey(arg.getSlot()))) {
                 String text = "append: there is no parameter in slot %d: make it with paramAt";
                 throw Failures.coded(
-                        ErrorCode.UNKNOWN_ARGUMENT, Status.Code.INVALID_ARGUMENT, text, arg.getSlot());
+                        ErrorCode.UNKNOWN_ARGUMENT,
+                        Status.Code.INVALID_ARGUMENT,
+                        text,
+                        arg.getSlot());
             }
         }
         int[] copied = copied(given.subList(0, given.size() - 1));
@@ -186,7 +219,8 @@ public final class Graph {
             DType dtype = DType.of(row.getDtype());
             if (source < 0 || source >= copied.length || dtype == null) {
                 String text = "append: result %d is no earlier node, or has no type";
-                throw Failures.coded(ErrorCode.GRAPH_CYCLE, Status.Code.INVALID_ARGUMENT, text, made.size());
+                throw Failures.coded(
+                        ErrorCode.GRAPH_CYCLE, Status.Code.INVALID_ARGUMENT, text, made.size());
             }
             long[] shape = Shapes.of(row.getShapeList());
             Shapes.bytes(dtype, shape);
@@ -199,7 +233,9 @@ public final class Graph {
     public kiln.v1.Graph build() {
         if (outputs.isEmpty()) {
             throw Failures.coded(
-                    ErrorCode.BAD_ROOT, Status.Code.INVALID_ARGUMENT, "the graph has neither an output nor an update");
+                    ErrorCode.BAD_ROOT,
+                    Status.Code.INVALID_ARGUMENT,
+                    "the graph has neither an output nor an update");
         }
         boolean[] needed = new boolean[nodes.size()];
         outputs.forEach(node -> needed[node] = true);
@@ -247,7 +283,8 @@ public final class Graph {
     int shapeNode(long[] shape) {
         UOp.Builder stack = Value.op(Op.STACK);
         for (long size : shape) {
-            ConstArg.Builder value = ConstArg.newBuilder().setDtype(kiln.v1.DType.WEAKINT).setI(size);
+            ConstArg.Builder value =
+                    ConstArg.newBuilder().setDtype(kiln.v1.DType.WEAKINT).setI(size);
             stack.addSrc(number(Value.op(Op.CONST).setConstant(value)));
         }
         return number(stack);
@@ -264,7 +301,8 @@ public final class Graph {
                 || value instanceof Byte) {
             made.setI(value.longValue());
         } else {
-            throw Failures.badArgument("%s is neither a long, a double nor one of the smaller types", value);
+            throw Failures.badArgument(
+                    "%s is neither a long, a double nor one of the smaller types", value);
         }
         try {
             CanonicalConstant.write(new CanonicalBytes(), made.build());
@@ -281,7 +319,8 @@ public final class Graph {
             for (int source : given.get(at).getSrcList()) {
                 if (source < 0 || source >= at) {
                     String text = "source %d of node %d is not earlier";
-                    throw Failures.coded(ErrorCode.GRAPH_CYCLE, Status.Code.INVALID_ARGUMENT, text, source, at);
+                    throw Failures.coded(
+                            ErrorCode.GRAPH_CYCLE, Status.Code.INVALID_ARGUMENT, text, source, at);
                 }
             }
             places[at] = number(renumbered(given.get(at), places));

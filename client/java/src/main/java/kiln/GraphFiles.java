@@ -7,8 +7,8 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 
 /**
- * Files of graphs: .kgraph and .pb have the message as it travels, .txtpb its text. {@code kiln import} and
- * {@code kiln gradient} write such files.
+ * Files of graphs: .kgraph and .pb have the message as it travels, .txtpb its text. {@code kiln
+ * import} and {@code kiln gradient} write such files.
  */
 public final class GraphFiles {
     private GraphFiles() {}

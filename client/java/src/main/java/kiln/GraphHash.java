@@ -9,9 +9,9 @@ import kiln.v1.UOp;
 import org.apache.commons.codec.digest.Blake3;
 
 /**
- * A graph's hash, the same in every language: proto/README.md fixes each byte. A digest of a node is BLAKE3 over its
- * op's name, its argument in canonical form and its sources' digests, so one pass from the first node to the last gives
- * all.
+ * A graph's hash, the same in every language: proto/README.md fixes each byte. A digest of a node
+ * is BLAKE3 over its op's name, its argument in canonical form and its sources' digests, so one
+ * pass from the first node to the last gives all.
  */
 public final class GraphHash {
     private static final byte[] VERSION = "kiln.graph\u0001".getBytes(StandardCharsets.US_ASCII);
@@ -19,8 +19,8 @@ public final class GraphHash {
     private GraphHash() {}
 
     /**
-     * The hash, 32 bytes. What has none is a {@link KilnException} with the code and the node that the server would
-     * give.
+     * The hash, 32 bytes. What has none is a {@link KilnException} with the code and the node that
+     * the server would give.
      */
     public static byte[] of(kiln.v1.Graph graph) {
         if (graph.getNodesCount() == 0) {
@@ -37,7 +37,10 @@ public final class GraphHash {
             try {
                 write(bytes, node, number, digests, isLegacy);
             } catch (KilnException failed) {
-                String op = isKnown(node.getOp()) ? node.getOp().name() : Integer.toString(node.getOpValue());
+                String op =
+                        isKnown(node.getOp())
+                                ? node.getOp().name()
+                                : Integer.toString(node.getOpValue());
                 throw Failures.atNode(failed, number, op, node.getTag());
             }
             digests[number] = Blake3.hash(bytes.take());
@@ -53,10 +56,14 @@ public final class GraphHash {
         return op != Op.OP_UNSPECIFIED && op != Op.UNRECOGNIZED;
     }
 
-    private static void write(CanonicalBytes to, UOp node, int number, byte[][] digests, boolean isLegacy) {
+    private static void write(
+            CanonicalBytes to, UOp node, int number, byte[][] digests, boolean isLegacy) {
         if (!isKnown(node.getOp())) {
             throw Failures.coded(
-                    ErrorCode.UNKNOWN_OP, Status.Code.UNIMPLEMENTED, "op %d is unknown", node.getOpValue());
+                    ErrorCode.UNKNOWN_OP,
+                    Status.Code.UNIMPLEMENTED,
+                    "op %d is unknown",
+                    node.getOpValue());
         }
         to.string(nameOf(node, isLegacy));
         CanonicalArgument.write(to, node);
@@ -94,9 +101,11 @@ public final class GraphHash {
         }
         return switch (node.getOp()) {
             case BUFFER_VIEW, CUSTOM, CUSTOMI, EMPTY, INS, VCONST -> true;
-            case DEFINE_GLOBAL, DEFINE_LOCAL, DEFINE_REG, DEFINE_ACC -> node.getBuffer().getDtypeValue() == 0;
+            case DEFINE_GLOBAL, DEFINE_LOCAL, DEFINE_REG, DEFINE_ACC ->
+                    node.getBuffer().getDtypeValue() == 0;
             case RANGE, LOOP, SPECIAL ->
-                node.getDtype() != kiln.v1.DType.INT64 && node.getDtype() != kiln.v1.DType.WEAKINT;
+                    node.getDtype() != kiln.v1.DType.INT64
+                            && node.getDtype() != kiln.v1.DType.WEAKINT;
             default -> false;
         };
     }

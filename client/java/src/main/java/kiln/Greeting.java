@@ -11,7 +11,10 @@ import kiln.v1.ErrorCode;
 import kiln.v1.ListDevicesRequest;
 import kiln.v1.ListDevicesResponse;
 
-/** What client and server say first: that they are there, which protocol they speak, and what the server can do. */
+/**
+ * What client and server say first: that they are there, which protocol they speak, and what the
+ * server can do.
+ */
 record Greeting(List<String> features, List<String> devices, String serverVersion) {
     /** The version of the protocol that this package speaks. */
     static final int PROTOCOL = 1;
@@ -35,8 +38,7 @@ record Greeting(List<String> features, List<String> devices, String serverVersio
                     Integer.toUnsignedString(said.getProtocolMax()),
                     PROTOCOL);
         }
-        List<String> devices =
-                said.getDevicesList().stream().map(Device::getName).toList();
+        List<String> devices = said.getDevicesList().stream().map(Device::getName).toList();
         if (!options.device.isEmpty() && !devices.contains(options.device)) {
             String text = "the server at %s has no device %s; it has %s";
             throw Failures.coded(
@@ -66,21 +68,28 @@ record Greeting(List<String> features, List<String> devices, String serverVersio
             try {
                 Operation operation = Operation.unasked(connection, left(end));
                 return Operation.await(
-                        operation.call(DeviceServiceGrpc.getListMethod(), ListDevicesRequest.getDefaultInstance()));
+                        operation.call(
+                                DeviceServiceGrpc.getListMethod(),
+                                ListDevicesRequest.getDefaultInstance()));
             } catch (KilnException why) {
                 failed = why;
             }
-            boolean isLate = failed.status() == Status.Code.DEADLINE_EXCEEDED && failed.codeName().isEmpty();
-            if (!isLate && (failed.status() != Status.Code.UNAVAILABLE || !failed.codeName().isEmpty())) {
+            boolean isLate =
+                    failed.status() == Status.Code.DEADLINE_EXCEEDED && failed.codeName().isEmpty();
+            if (!isLate
+                    && (failed.status() != Status.Code.UNAVAILABLE
+                            || !failed.codeName().isEmpty())) {
                 throw failed;
             }
             if (isUnsafe(failed)) {
                 String text = "no safe connection to %s: %s";
-                throw Failures.of(Status.Code.UNAVAILABLE, text, connection.address, failed.getMessage());
+                throw Failures.of(
+                        Status.Code.UNAVAILABLE, text, connection.address, failed.getMessage());
             }
             if (isLate || end - System.nanoTime() <= pause) {
                 String text = "no server answers at %s (%s): is kilnd running there?";
-                throw Failures.of(Status.Code.UNAVAILABLE, text, connection.address, failed.getMessage());
+                throw Failures.of(
+                        Status.Code.UNAVAILABLE, text, connection.address, failed.getMessage());
             }
             rest(pause);
             connection.redial();

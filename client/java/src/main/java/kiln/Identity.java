@@ -40,10 +40,14 @@ final class Identity {
             throw Failures.badArgument("a client's certificate and its key go together");
         }
         if (options.certificate != null && !options.isEncrypted) {
-            throw Failures.badArgument("a certificate is shown on an encrypted connection: give withTls, too");
+            throw Failures.badArgument(
+                    "a certificate is shown on an encrypted connection: give withTls, too");
         }
         boolean tells = options.token != null || options.tokenFile != null;
-        if (tells && !options.isEncrypted && !options.isInsecureTokenAllowed && !staysHere(address)) {
+        if (tells
+                && !options.isEncrypted
+                && !options.isInsecureTokenAllowed
+                && !staysHere(address)) {
             throw Failures.badArgument(
                     "the token would travel to %s where others can read it: give withTls or withAuthority; or "
                             + "withInsecureToken, where something else encrypts",
@@ -53,7 +57,8 @@ final class Identity {
         token = options.token;
         looked = System.nanoTime() - BELIEVED;
         if (tells && bearer().isEmpty()) {
-            throw Failures.badArgument("there is no token in %s", file == null ? "the options" : file);
+            throw Failures.badArgument(
+                    "there is no token in %s", file == null ? "the options" : file);
         }
     }
 
@@ -83,8 +88,8 @@ final class Identity {
     }
 
     /**
-     * Whether an address is this machine's, as it is written: what a name resolves to is the network's business. One
-     * may name several hosts.
+     * Whether an address is this machine's, as it is written: what a name resolves to is the
+     * network's business. One may name several hosts.
      */
     static boolean staysHere(String address) {
         if (address.startsWith("unix:")) {
@@ -94,14 +99,19 @@ final class Identity {
         String rest = scheme.lookingAt() ? address.substring(scheme.end()) : address;
         for (String one : rest.split(",", -1)) {
             String host = PORT.matcher(one).replaceFirst("");
-            if (!host.equals("localhost") && !host.equals("[::1]") && !LOOPBACK.matcher(host).matches()) {
+            if (!host.equals("localhost")
+                    && !host.equals("[::1]")
+                    && !LOOPBACK.matcher(host).matches()) {
                 return false;
             }
         }
         return true;
     }
 
-    /** The token as it is now, or null. A file that is being changed, or is gone for a moment, leaves the one before. */
+    /**
+     * The token as it is now, or null. A file that is being changed, or is gone for a moment,
+     * leaves the one before.
+     */
     synchronized String bearer() {
         if (file != null && System.nanoTime() - looked >= BELIEVED) {
             looked = System.nanoTime();
@@ -122,7 +132,8 @@ final class Identity {
     /** Java's gRPC leaves such a header out without a word. */
     static void checkHeader(String what, String value) {
         if (!value.chars().allMatch(one -> one >= ' ' && one <= '~')) {
-            throw Failures.badArgument("%s has characters, as a line's end, that no header may have", what);
+            throw Failures.badArgument(
+                    "%s has characters, as a line's end, that no header may have", what);
         }
     }
 

@@ -40,7 +40,10 @@ public final class KilnClient implements AutoCloseable {
         return connect("");
     }
 
-    /** Connects to the kilnd at an address: "host:port", or "unix:PATH"; "": where KILN_ADDR says, or on this machine. */
+    /**
+     * Connects to the kilnd at an address: "host:port", or "unix:PATH"; "": where KILN_ADDR says,
+     * or on this machine.
+     */
     public static KilnClient connect(String address) {
         return connect(address, ConnectOptions.DEFAULT);
     }
@@ -80,19 +83,26 @@ public final class KilnClient implements AutoCloseable {
     }
 
     /**
-     * The connection, for stubs of kiln.v1, with the client's credentials and session. Their failures are gRPC's own;
-     * {@link KilnException#of} reads them. It ends with the client.
+     * The connection, for stubs of kiln.v1, with the client's credentials and session. Their
+     * failures are gRPC's own; {@link KilnException#of} reads them. It ends with the client.
      */
     public Channel channel() {
         return connection.channel();
     }
 
-    /** Makes any call of the protocol with one answer, with the client's credentials, session, retries and failures. */
-    public <Q, A> CompletableFuture<A> callAsync(MethodDescriptor<Q, A> method, Q request, CallOptions options) {
+    /**
+     * Makes any call of the protocol with one answer, with the client's credentials, session,
+     * retries and failures.
+     */
+    public <Q, A> CompletableFuture<A> callAsync(
+            MethodDescriptor<Q, A> method, Q request, CallOptions options) {
         return Operation.of(connection, options, operation -> operation.call(method, request));
     }
 
-    /** Makes any call of the protocol with one answer, and waits: `call(DeviceServiceGrpc.getListMethod(), request)`. */
+    /**
+     * Makes any call of the protocol with one answer, and waits:
+     * `call(DeviceServiceGrpc.getListMethod(), request)`.
+     */
     public <Q, A> A call(MethodDescriptor<Q, A> method, Q request) {
         return Operation.await(callAsync(method, request, CallOptions.DEFAULT));
     }
@@ -100,13 +110,18 @@ public final class KilnClient implements AutoCloseable {
     /** Compiles a graph, or finds it compiled. The compiler's options may be null. */
     public CompletableFuture<Program> compileAsync(
             kiln.v1.Graph graph, CompileOptions compiler, CallOptions options) {
-        CompileRequest.Builder request = CompileRequest.newBuilder().setGraph(graph).setDevice(device);
+        CompileRequest.Builder request =
+                CompileRequest.newBuilder().setGraph(graph).setDevice(device);
         if (compiler != null) {
             request.setOptions(compiler);
         }
-        return Operation.of(connection, options, operation -> operation
-                .call(KernelServiceGrpc.getCompileMethod(), request.build())
-                .thenApply(answer -> Program.of(this, graph, compiler, answer)));
+        return Operation.of(
+                connection,
+                options,
+                operation ->
+                        operation
+                                .call(KernelServiceGrpc.getCompileMethod(), request.build())
+                                .thenApply(answer -> Program.of(this, graph, compiler, answer)));
     }
 
     /** Compiles a graph, or finds it compiled, and waits. */
@@ -131,16 +146,17 @@ public final class KilnClient implements AutoCloseable {
     }
 
     /**
-     * Asks the server for the graph of a result's gradient with respect to parameters, as the request says. The answer's
-     * graph can be compiled, or put into another ({@link Graph#append}).
+     * Asks the server for the graph of a result's gradient with respect to parameters, as the
+     * request says. The answer's graph can be compiled, or put into another ({@link Graph#append}).
      */
-    public CompletableFuture<GradientResponse> gradientAsync(GradientRequest request, CallOptions options) {
+    public CompletableFuture<GradientResponse> gradientAsync(
+            GradientRequest request, CallOptions options) {
         return callAsync(KernelServiceGrpc.getGradientMethod(), request, options);
     }
 
     /**
-     * Asks for the graph of a graph's results and of the gradient of the first, which has one element, with respect to
-     * parameters by their slots, and waits.
+     * Asks for the graph of a graph's results and of the gradient of the first, which has one
+     * element, with respect to parameters by their slots, and waits.
      */
     public GradientResponse gradient(Graph graph, int... slots) {
         GradientRequest.Builder request =
@@ -159,13 +175,16 @@ public final class KilnClient implements AutoCloseable {
         if (bytes < 0) {
             throw Failures.badArgument("allocate: %d is no number of bytes", bytes);
         }
-        AllocateRequest.Builder request = AllocateRequest.newBuilder().setDevice(device).setBytes(bytes);
+        AllocateRequest.Builder request =
+                AllocateRequest.newBuilder().setDevice(device).setBytes(bytes);
         return Operation.of(connection, options, operation -> allocated(operation, request, bytes));
     }
 
     /** Makes a buffer with an array of zeros on a device of that name; empty: on the client's. */
-    public CompletableFuture<DeviceBuffer> zerosAsync(DType dtype, long[] shape, String where, CallOptions options) {
-        return Operation.of(connection, options, operation -> zeros(operation, dtype, shape, where));
+    public CompletableFuture<DeviceBuffer> zerosAsync(
+            DType dtype, long[] shape, String where, CallOptions options) {
+        return Operation.of(
+                connection, options, operation -> zeros(operation, dtype, shape, where));
     }
 
     /** Makes a buffer with an array of zeros, and waits. */
@@ -173,11 +192,14 @@ public final class KilnClient implements AutoCloseable {
         return Operation.await(zerosAsync(dtype, shape, device, CallOptions.DEFAULT));
     }
 
-    private CompletableFuture<DeviceBuffer> zeros(Operation operation, DType dtype, long[] shape, String where) {
-        TensorType.Builder type = TensorType.newBuilder().setDtype(dtype.wire).addAllShape(Shapes.boxed(shape));
-        AllocateRequest.Builder request = AllocateRequest.newBuilder()
-                .setDevice(where.isEmpty() ? device : where)
-                .setType(type);
+    private CompletableFuture<DeviceBuffer> zeros(
+            Operation operation, DType dtype, long[] shape, String where) {
+        TensorType.Builder type =
+                TensorType.newBuilder().setDtype(dtype.wire).addAllShape(Shapes.boxed(shape));
+        AllocateRequest.Builder request =
+                AllocateRequest.newBuilder()
+                        .setDevice(where.isEmpty() ? device : where)
+                        .setType(type);
         return allocated(operation, request, Shapes.bytes(dtype, shape));
     }
 
@@ -185,17 +207,20 @@ public final class KilnClient implements AutoCloseable {
             Operation operation, AllocateRequest.Builder request, long bytes) {
         return operation
                 .call(BufferServiceGrpc.getAllocateMethod(), request.build())
-                .thenApply(answer -> {
-                    if (!answer.hasBuffer() || answer.getBuffer().getBytes() != bytes) {
-                        String said = Long.toUnsignedString(answer.getBuffer().getBytes());
-                        throw Failures.badServer("made a buffer of %s bytes, not %d", said, bytes);
-                    }
-                    return DeviceBuffer.of(this, answer.getBuffer());
-                });
+                .thenApply(
+                        answer -> {
+                            if (!answer.hasBuffer() || answer.getBuffer().getBytes() != bytes) {
+                                String said = Long.toUnsignedString(answer.getBuffer().getBytes());
+                                throw Failures.badServer(
+                                        "made a buffer of %s bytes, not %d", said, bytes);
+                            }
+                            return DeviceBuffer.of(this, answer.getBuffer());
+                        });
     }
 
     /** Makes a buffer with an array on a device of that name; empty: on the client's. */
-    public CompletableFuture<DeviceBuffer> uploadAsync(NdArray array, String where, CallOptions options) {
+    public CompletableFuture<DeviceBuffer> uploadAsync(
+            NdArray array, String where, CallOptions options) {
         return Operation.of(connection, options, operation -> upload(operation, array, where));
     }
 
@@ -205,22 +230,33 @@ public final class KilnClient implements AutoCloseable {
     }
 
     CompletableFuture<DeviceBuffer> upload(Operation operation, NdArray array, String where) {
-        return zeros(operation, array.dtype(), array.shape(), where).thenCompose(made -> {
-            if (made.bytes() == 0) {
-                return CompletableFuture.completedFuture(made);
-            }
-            return Transfers.write(operation, made.ref(0), Transfers.from(array.memory()), made.bytes())
-                    .whenComplete((written, failed) -> {
-                        if (failed != null) {
-                            made.free(operation.regardless());
-                        }
-                    })
-                    .thenApply(written -> made);
-        });
+        return zeros(operation, array.dtype(), array.shape(), where)
+                .thenCompose(
+                        made -> {
+                            if (made.bytes() == 0) {
+                                return CompletableFuture.completedFuture(made);
+                            }
+                            return Transfers.write(
+                                            operation,
+                                            made.ref(0),
+                                            Transfers.from(array.memory()),
+                                            made.bytes())
+                                    .whenComplete(
+                                            (written, failed) -> {
+                                                if (failed != null) {
+                                                    made.free(operation.regardless());
+                                                }
+                                            })
+                                    .thenApply(written -> made);
+                        });
     }
 
-    /** Records calls of programs that store to their parameters; results that would be new memory have no place here. */
-    public CompletableFuture<Recording> recordAsync(List<Recording.Step> steps, CallOptions options) {
+    /**
+     * Records calls of programs that store to their parameters; results that would be new memory
+     * have no place here.
+     */
+    public CompletableFuture<Recording> recordAsync(
+            List<Recording.Step> steps, CallOptions options) {
         List<Recording.Step> given = List.copyOf(steps);
         return Operation.of(connection, options, operation -> Recording.of(this, operation, given));
     }
@@ -232,9 +268,11 @@ public final class KilnClient implements AutoCloseable {
 
     /** Does what several devices do with one tensor together. */
     public CompletableFuture<Void> collectiveAsync(Collective what, CallOptions options) {
-        return Operation.of(connection, options, operation -> operation
-                .call(what.kind.method, what.request())
-                .thenApply(answer -> null));
+        return Operation.of(
+                connection,
+                options,
+                operation ->
+                        operation.call(what.kind.method, what.request()).thenApply(answer -> null));
     }
 
     /** Does what several devices do with one tensor together, and waits. */
@@ -242,7 +280,10 @@ public final class KilnClient implements AutoCloseable {
         Operation.await(collectiveAsync(what, CallOptions.DEFAULT));
     }
 
-    /** The client's stream of commands. It is begun when it is first asked for, and anew when its session has ended. */
+    /**
+     * The client's stream of commands. It is begun when it is first asked for, and anew when its
+     * session has ended.
+     */
     public synchronized CommandStream stream() {
         if (isClosed) {
             throw Failures.closed();
@@ -270,11 +311,15 @@ public final class KilnClient implements AutoCloseable {
         }
         if (current == null || !current.forget(handle)) {
             FreeRequest request = FreeRequest.newBuilder().addHandle(handle).build();
-            Operation.unasked(connection, FAREWELL).call(BufferServiceGrpc.getFreeMethod(), request);
+            Operation.unasked(connection, FAREWELL)
+                    .call(BufferServiceGrpc.getFreeMethod(), request);
         }
     }
 
-    /** Ends the session, with all that was made under it, and the connection; what is under way has 5 s to end. */
+    /**
+     * Ends the session, with all that was made under it, and the connection; what is under way has
+     * 5 s to end.
+     */
     @Override
     public void close() {
         CommandStream last;

@@ -6,7 +6,10 @@ import java.util.OptionalInt;
 import kiln.v1.ErrorCode;
 import kiln.v1.ErrorDetail;
 
-/** A failure that the server found, or this package. Programs read the code and the status; the text is for people. */
+/**
+ * A failure that the server found, or this package. Programs read the code and the status; the text
+ * is for people.
+ */
 public final class KilnException extends RuntimeException {
     private static final long serialVersionUID = 1;
 
@@ -15,7 +18,8 @@ public final class KilnException extends RuntimeException {
     private final ErrorDetail detail;
     private final long command;
 
-    KilnException(Status.Code status, String text, ErrorDetail detail, long command, Throwable cause) {
+    KilnException(
+            Status.Code status, String text, ErrorDetail detail, long command, Throwable cause) {
         super(describe(status, text, detail), cause);
         this.status = status;
         this.text = text;
@@ -25,7 +29,10 @@ public final class KilnException extends RuntimeException {
 
     private static String describe(Status.Code status, String text, ErrorDetail detail) {
         String code = nameOf(detail);
-        String where = detail.hasNode() ? " (node %d, %s)".formatted(detail.getNode(), detail.getOp()) : "";
+        String where =
+                detail.hasNode()
+                        ? " (node %d, %s)".formatted(detail.getNode(), detail.getOp())
+                        : "";
         String tag = detail.getTag().isEmpty() ? "" : " [%s]".formatted(detail.getTag());
         return (code.isEmpty() ? status.name() : code) + ": " + text + where + tag;
     }
@@ -54,14 +61,17 @@ public final class KilnException extends RuntimeException {
     }
 
     /**
-     * The protocol's code, which is stable. ERROR_CODE_UNSPECIFIED where nobody gave one, as when a connection is lost;
-     * UNRECOGNIZED if the server is newer than this package.
+     * The protocol's code, which is stable. ERROR_CODE_UNSPECIFIED where nobody gave one, as when a
+     * connection is lost; UNRECOGNIZED if the server is newer than this package.
      */
     public ErrorCode code() {
         return detail.getCode();
     }
 
-    /** The code's name; of one that this package does not know, its number; empty where there is none. */
+    /**
+     * The code's name; of one that this package does not know, its number; empty where there is
+     * none.
+     */
     public String codeName() {
         return nameOf(detail);
     }

@@ -1,19 +1,13 @@
 package kiln;
 
 import com.google.protobuf.ByteString;
+
 import io.grpc.CallOptions;
 import io.grpc.ClientCall;
 import io.grpc.Context;
 import io.grpc.Metadata;
 import io.grpc.Status;
-import java.time.Duration;
-import java.util.ArrayDeque;
-import java.util.Iterator;
-import java.util.TreeMap;
-import java.util.concurrent.TimeUnit;
-import java.util.concurrent.TimeoutException;
-import java.util.concurrent.locks.Condition;
-import java.util.concurrent.locks.ReentrantLock;
+
 import kiln.v1.ErrorCode;
 import kiln.v1.FenceCommand;
 import kiln.v1.KernelServiceGrpc;
@@ -21,19 +15,23 @@ import kiln.v1.SubmitHello;
 import kiln.v1.SubmitRequest;
 import kiln.v1.SubmitResponse;
 
+import java.time.Duration;
+import java.util.Arrays;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
+import java.util.concurrent.locks.Condition;
+import java.util.concurrent.locks.ReentrantLock;
+import java.util.function.Supplier;
+
 /**
- * The way of a stream's commands to the server. It numbers commands, keeps each until an answer confirms it, and when
- * the connection is lost sends what is kept once more on the next; the server runs each number once. So it ends only
- * with its session, or when the server has not been there for as long as a lease.
+ * The way of a stream's commands to the server. It keeps each until an answer confirms it, and when the connection is
+ * lost sends what is kept once more on the next; the server runs each number once. So it ends only with its session, or
+ * when the server has not been there for as long as a lease.
  *
  * <p>It has no thread: who sends a command writes as much as the connection takes, and gRPC calls back for the rest.
  */
 final class Link {
-    /** What may be unconfirmed before a sender waits; an answer is asked for at a quarter of it. */
-    private static final int MOST_COMMANDS = 1024;
-
-    private static final long MOST_BYTES = 16 << 20;
-
     /** Between two tries to reconnect: at first, and at most. */
     private static final long AGAIN = TimeUnit.MILLISECONDS.toNanos(50);
 
@@ -47,19 +45,11 @@ final class Link {
 
     private final ReentrantLock lock = new ReentrantLock();
     private final Condition changed = lock.newCondition();
+    private final Window window;
     private ClientCall<SubmitRequest, SubmitResponse> call; // null between two connections
     private KilnException ended;
-    private KilnException failure; // the first of a command that nobody waits for
     private boolean isClosing;
-    private long last; // the last command's number
-    private long seen; // all answers up to this one's have come
-    private final ArrayDeque<SubmitRequest> unsent = new ArrayDeque<>(); // of kept, on this connection
-    private final ArrayDeque<SubmitRequest> kept = new ArrayDeque<>();
-    private long bytes; // of kept
-    private int unaskedCommands;
-    private long unaskedBytes;
-    private final TreeMap<Long, Pending> asked = new TreeMap<>();
-    private long lost; // when the first of the connections was, since which nothing has gone on
+    private long lost = System.nanoTime(); // the first connection since which nothing has gone on
     private long seenAtLoss;
     private long pause = AGAIN;
 
@@ -67,27 +57,33 @@ final class Link {
     Link(Connection connection, Link before) {
         this.connection = connection;
         this.token = connection.session.token();
-        if (before != null && java.util.Arrays.equals(token, before.token)) {
-            last = before.last;
-            seen = before.last;
-            failure = before.takeFailure();
+        boolean goesOn = before != null && Arrays.equals(token, before.token);
+        this.window = goesOn ? new Window(before.window) : new Window(connection);
+        this.seenAtLoss = window.seen();
+        Context.ROOT.run(this::connect);
+    }
+
+    private <T> T locked(Supplier<T> does) {
+        lock.lock();
+        try {
+            return does.get();
+        } finally {
+            lock.unlock();
         }
-        lost = System.nanoTime();
-        seenAtLoss = seen;
-        connect();
     }
 
     /** Sends a command, which waits while as much is unconfirmed as may be. Without `pending`, nobody waits for it. */
     void send(SubmitRequest.Builder request, Pending pending) {
         lock.lock();
         try {
-            while (ended == null && (kept.size() >= MOST_COMMANDS || bytes >= MOST_BYTES)) {
+            while (ended == null && window.isFull()) {
                 changed.await();
             }
             if (ended != null) {
                 throw ended.rethrown();
             }
-            put(request, pending);
+            window.add(request, pending);
+            pump();
         } catch (InterruptedException interrupted) {
             throw Failures.interrupted();
         } finally {
@@ -97,109 +93,73 @@ final class Link {
 
     /** Sends a small command, however much is unconfirmed; false if the link has ended. */
     boolean sendAtOnce(SubmitRequest.Builder request) {
-        lock.lock();
-        try {
-            if (ended != null || isClosing) {
-                return false;
-            }
-            put(request, null);
-            return true;
-        } finally {
-            lock.unlock();
-        }
-    }
-
-    /** Numbers a command and puts it on its way. */
-    private void put(SubmitRequest.Builder request, Pending pending) {
-        request.setCommandId(++last).setAcknowledged(seen);
-        int size = request.build().getSerializedSize();
-        unaskedCommands++;
-        unaskedBytes += size;
-        if (pending != null || 4 * unaskedCommands > MOST_COMMANDS || 4 * unaskedBytes > MOST_BYTES) {
-            request.setAnswer(true);
-            unaskedCommands = 0;
-            unaskedBytes = 0;
-        }
-        if (pending != null) {
-            asked.put(last, pending);
-        }
-        SubmitRequest made = request.build();
-        kept.add(made);
-        unsent.add(made);
-        bytes += made.getSerializedSize();
-        pump();
+        return locked(
+                () -> {
+                    if (ended != null || isClosing) {
+                        return false;
+                    }
+                    window.add(request, null);
+                    pump();
+                    return true;
+                });
     }
 
     static SubmitRequest.Builder fence() {
         return SubmitRequest.newBuilder().setFence(FenceCommand.getDefaultInstance());
     }
 
-    /** The first failure of a command that nobody waited for, once; those after it are forgotten. Null for none. */
+    /** The first failure of a command that nobody waited for, once. Null for none. */
     KilnException takeFailure() {
-        lock.lock();
-        try {
-            KilnException taken = failure;
-            failure = null;
-            return taken;
-        } finally {
-            lock.unlock();
-        }
+        return locked(window::takeFailure);
     }
 
     boolean hasEnded() {
-        lock.lock();
-        try {
-            return ended != null;
-        } finally {
-            lock.unlock();
-        }
+        return locked(() -> ended != null);
     }
 
-    /** How many commands are answered, and how many are kept. */
-    long[] progress() {
-        lock.lock();
-        try {
-            return new long[] {seen, kept.size()};
-        } finally {
-            lock.unlock();
-        }
+    /** All commands up to this one are answered. */
+    long answered() {
+        return locked(window::seen);
+    }
+
+    int unconfirmed() {
+        return locked(window::unconfirmed);
     }
 
     /** Ends the stream when all that was sent has ended, which a fence tells, or soon. */
     void close(Duration most) {
-        Pending pending = null;
-        lock.lock();
-        try {
-            if (ended == null && !isClosing && !kept.isEmpty()) {
-                pending = new Pending(0);
-                put(fence(), pending);
-            }
-            isClosing = true;
-        } finally {
-            lock.unlock();
-        }
-        if (pending != null) {
+        Pending pending = new Pending(0);
+        boolean waits =
+                locked(
+                        () -> {
+                            boolean is = ended == null && !isClosing && window.unconfirmed() > 0;
+                            if (is) {
+                                window.add(fence(), pending);
+                                pump();
+                            }
+                            return is;
+                        });
+        if (waits) {
             try {
                 pending.future.get(most.toNanos(), TimeUnit.NANOSECONDS);
             } catch (InterruptedException interrupted) {
                 Thread.currentThread().interrupt();
-            } catch (java.util.concurrent.ExecutionException | TimeoutException failed) {
+            } catch (ExecutionException | TimeoutException failed) {
                 // It ends all the same.
             }
         }
-        lock.lock();
-        try {
-            ClientCall<?, ?> now = call;
-            end(Failures.closed());
-            if (now != null) {
-                now.cancel("the client is closed", null);
-            }
-        } finally {
-            lock.unlock();
-        }
+        locked(
+                () -> {
+                    isClosing = true;
+                    if (call != null) {
+                        call.cancel("the client is closed", null);
+                    }
+                    end(Failures.closed());
+                    return null;
+                });
     }
 
-    // -- what goes out
+    // -- the connection
 
     /** Begins a stream with the hello; then goes all that is kept. */
     private void connect() {
@@ -208,28 +168,24 @@ final class Link {
             if (ended != null) {
                 return;
             }
-            CallOptions options = CallOptions.DEFAULT
-                    .withOption(Connection.OWN_SESSION, token)
-                    .withMaxInboundMessageSize(MOST_ANSWER);
-            ClientCall<SubmitRequest, SubmitResponse> made =
-                    connection.channel().newCall(KernelServiceGrpc.getSubmitMethod(), options);
-            asked.values().forEach(Pending::again);
-            SubmitHello.Builder hello = SubmitHello.newBuilder()
-                    .setProtocolMin(Greeting.PROTOCOL)
-                    .setProtocolMax(Greeting.PROTOCOL)
-                    .setSessionToken(ByteString.copyFrom(token));
-            call = made;
-            unsent.clear();
-            unsent.addAll(kept);
-            made.start(new Listener(made), new Metadata());
-            made.sendMessage(SubmitRequest.newBuilder()
-                    .setAcknowledged(seen)
-                    .setHello(hello)
-                    .build());
-            made.request(1);
+            CallOptions options =
+                    CallOptions.DEFAULT
+                            .withOption(Connection.OWN_SESSION, token)
+                            .withMaxInboundMessageSize(MOST_ANSWER);
+            SubmitHello.Builder hello =
+                    SubmitHello.newBuilder()
+                            .setProtocolMin(Greeting.PROTOCOL)
+                            .setProtocolMax(Greeting.PROTOCOL)
+                            .setSessionToken(ByteString.copyFrom(token));
+            SubmitRequest.Builder first =
+                    SubmitRequest.newBuilder().setAcknowledged(window.seen()).setHello(hello);
+            call = connection.channel().newCall(KernelServiceGrpc.getSubmitMethod(), options);
+            window.again();
+            call.start(new Listener(call), new Metadata());
+            call.sendMessage(first.build());
+            call.request(1);
             pump();
         } catch (RuntimeException failed) { // of a token that cannot be sent
-            call = null;
             end(Failures.of(failed));
         } finally {
             lock.unlock();
@@ -238,8 +194,8 @@ final class Link {
 
     /** Sends what the connection takes; it calls back when it takes more. */
     private void pump() {
-        while (call != null && !unsent.isEmpty() && call.isReady()) {
-            call.sendMessage(unsent.remove());
+        while (call != null && window.hasUnsent() && call.isReady()) {
+            call.sendMessage(window.next());
         }
     }
 
@@ -269,52 +225,59 @@ final class Link {
 
         @Override
         public void onMessage(SubmitResponse answer) {
-            ifCurrent(() -> {
-                welcomed = answer.hasWelcome() ? System.nanoTime() : welcomed;
-                try {
-                    take(answer);
-                    own.request(1);
-                } catch (KilnException impossible) {
-                    call = null;
-                    end(impossible);
-                    own.cancel("what came cannot be", null);
-                }
-            });
+            ifCurrent(
+                    () -> {
+                        welcomed = answer.hasWelcome() ? System.nanoTime() : welcomed;
+                        try {
+                            window.take(answer);
+                            changed.signalAll();
+                            own.request(1);
+                        } catch (KilnException impossible) {
+                            own.cancel("what came cannot be", null);
+                            end(impossible);
+                        }
+                    });
         }
 
         @Override
         public void onClose(Status status, Metadata trailers) {
-            ifCurrent(() -> {
-                boolean stood = welcomed != 0 && System.nanoTime() - welcomed > connection.session.lease() / 3;
-                lose(
-                        status.isOk()
-                                ? Failures.of(Status.Code.UNAVAILABLE, "the stream to %s has ended", connection.address)
-                                : Failures.of(status, trailers, null),
-                        stood);
-            });
+            ifCurrent(
+                    () -> {
+                        long lease = connection.session.lease();
+                        boolean stood = welcomed != 0 && System.nanoTime() - welcomed > lease / 3;
+                        lose(status.isOk() ? over() : Failures.of(status, trailers, null), stood);
+                    });
+        }
+
+        private KilnException over() {
+            String text = "the stream to %s has ended";
+            return Failures.of(Status.Code.UNAVAILABLE, text, connection.address);
         }
     }
 
     /** The connection is gone, which may have stood for long. */
     private void lose(KilnException failed, boolean stood) {
         call = null;
-        if (stood || seen > seenAtLoss) {
+        if (stood || window.seen() > seenAtLoss) {
             lost = System.nanoTime();
-            seenAtLoss = seen;
+            seenAtLoss = window.seen();
             pause = AGAIN;
         }
         if (!mayPass(failed) || System.nanoTime() - lost > connection.session.lease()) {
             end(failed);
             return;
         }
-        connection.delay(pause).whenComplete((rested, closed) -> {
-            if (closed == null) {
-                connection.redial();
-                Context.ROOT.run(this::connect);
-            } else {
-                end(Failures.closed());
-            }
-        });
+        connection
+                .delay(pause)
+                .whenComplete(
+                        (rested, closed) -> {
+                            if (closed == null) {
+                                connection.redial();
+                                Context.ROOT.run(this::connect);
+                            } else {
+                                end(Failures.closed());
+                            }
+                        });
         pause = Math.min(2 * pause, MOST_AGAIN);
     }
 
@@ -328,100 +291,17 @@ final class Link {
                 };
     }
 
-    /** Tells who waits. Where nobody does, the next fence under this session tells that commands may be lost. */
     private void end(KilnException failed) {
         lock.lock();
         try {
-            if (ended != null) {
-                return;
-            }
             call = null;
-            if (failure == null && asked.isEmpty() && !kept.isEmpty()) {
-                failure = failed;
+            if (ended == null) {
+                ended = failed;
+                window.end(failed);
+                changed.signalAll();
             }
-            ended = failed;
-            asked.values().forEach(pending -> fail(pending, failed));
-            asked.clear();
-            kept.clear();
-            unsent.clear();
-            bytes = 0;
-            changed.signalAll();
         } finally {
             lock.unlock();
         }
-    }
-
-    /** Not here, where what follows would stand in the way of the stream's next answer. */
-    private void fail(Pending pending, KilnException failed) {
-        connection.later(() -> pending.future.completeExceptionally(failed));
-    }
-
-    // -- what comes in: answers in the order of their commands; a server whose answers cannot be ends the link
-
-    private void take(SubmitResponse answer) {
-        if (answer.hasWelcome()) {
-            giveUp(answer.getWelcome().getAnswersLost());
-            return;
-        }
-        long command = answer.getCommandId();
-        if (Long.compareUnsigned(command, seen) <= 0) { // it comes a second time
-            return;
-        }
-        if (Long.compareUnsigned(command, last) > 0) {
-            throw Failures.badServer("answered command %s of %d", Long.toUnsignedString(command), last);
-        }
-        if (!asked.isEmpty() && asked.firstKey() < command) {
-            throw Failures.badServer("answered command %d before %d", command, asked.firstKey());
-        }
-        Pending pending = asked.get(command);
-        if (pending != null && answer.hasData()) {
-            pending.add(answer.getData(), command);
-        }
-        if (answer.getMore()) {
-            return;
-        }
-        KilnException failed = answer.hasFailed() ? Failures.ofCommand(answer.getFailed(), command) : null;
-        if (pending == null) {
-            failure = failure == null ? failed : failure;
-        } else if (failed != null) {
-            fail(asked.remove(command), failed);
-        } else {
-            java.nio.ByteBuffer whole = pending.whole(command);
-            asked.remove(command);
-            connection.later(() -> pending.future.complete(whole));
-        }
-        confirm(command);
-    }
-
-    /** All up to this command have ended. */
-    private void confirm(long command) {
-        seen = command;
-        while (!kept.isEmpty() && kept.peek().getCommandId() <= command) {
-            SubmitRequest done = kept.remove();
-            bytes -= done.getSerializedSize();
-            if (unsent.peek() == done) {
-                unsent.remove();
-            }
-        }
-        changed.signalAll();
-    }
-
-    /** The answers up to this are no longer all there: nobody knows whether those commands went well. */
-    private void giveUp(long upTo) {
-        if (Long.compareUnsigned(upTo, seen) <= 0) {
-            return;
-        }
-        if (Long.compareUnsigned(upTo, last) > 0) {
-            throw Failures.badServer("lost the answers to %s commands of %d", Long.toUnsignedString(upTo), last);
-        }
-        KilnException failed = Failures.of(
-                Status.Code.UNAVAILABLE, "the connection to %s was lost with an answer: ask again", connection.address);
-        Iterator<Pending> gone = asked.headMap(upTo, true).values().iterator();
-        while (gone.hasNext()) {
-            fail(gone.next(), failed);
-            gone.remove();
-        }
-        failure = failure == null ? failed : failure;
-        confirm(upTo);
     }
 }

@@ -15,13 +15,15 @@ final class Memory {
     /** So many bytes, little-endian; a failure for more than there may be. */
     static ByteBuffer room(long bytes) {
         if (bytes > MOST) {
-            String text = "%d bytes are more than one array holds here: read the buffer in parts, or to a channel";
+            String text =
+                    "%d bytes are more than one array holds here: read the buffer in parts, or to a channel";
             throw Failures.of(Status.Code.RESOURCE_EXHAUSTED, text, bytes);
         }
         try {
             return ByteBuffer.allocate((int) bytes).order(ByteOrder.LITTLE_ENDIAN);
         } catch (OutOfMemoryError failed) {
-            throw Failures.of(Status.Code.RESOURCE_EXHAUSTED, "there is no memory for %d bytes: -Xmx", bytes);
+            throw Failures.of(
+                    Status.Code.RESOURCE_EXHAUSTED, "there is no memory for %d bytes: -Xmx", bytes);
         }
     }
 

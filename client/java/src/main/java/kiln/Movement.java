@@ -24,7 +24,11 @@ abstract class Movement extends Value {
     /** The elements, row-major, in another shape; one size may be -1. */
     public Tensor reshape(long... sizes) {
         long[] wanted = sizes.clone();
-        int open = IntStream.range(0, sizes.length).filter(at -> sizes[at] == -1).findFirst().orElse(-1);
+        int open =
+                IntStream.range(0, sizes.length)
+                        .filter(at -> sizes[at] == -1)
+                        .findFirst()
+                        .orElse(-1);
         if (open >= 0) {
             wanted[open] = 1;
         }
@@ -34,10 +38,13 @@ abstract class Movement extends Value {
                 wanted[open] = rest == 0 ? 0 : Shapes.count(shape) / rest;
             }
             if (Shapes.count(wanted) == Shapes.count(shape)) {
-                return Arrays.equals(wanted, shape) ? self() : moved(op(Op.RESHAPE, node), wanted, wanted);
+                return Arrays.equals(wanted, shape)
+                        ? self()
+                        : moved(op(Op.RESHAPE, node), wanted, wanted);
             }
         }
-        throw Failures.wrongShape("reshape: %s does not become %s", Arrays.toString(shape), Arrays.toString(sizes));
+        throw Failures.wrongShape(
+                "reshape: %s does not become %s", Arrays.toString(shape), Arrays.toString(sizes));
     }
 
     /** Repeats axes of size 1, and adds new ones in front. */
@@ -54,7 +61,9 @@ abstract class Movement extends Value {
         Arrays.fill(padded, 1);
         System.arraycopy(shape, 0, padded, sizes.length - shape.length, shape.length);
         Movement all = reshape(padded);
-        return Arrays.equals(sizes, padded) ? all.self() : all.moved(op(Op.EXPAND, all.node), sizes, sizes);
+        return Arrays.equals(sizes, padded)
+                ? all.self()
+                : all.moved(op(Op.EXPAND, all.node), sizes, sizes);
     }
 
     /** The axes in another order. */
@@ -63,7 +72,8 @@ abstract class Movement extends Value {
         Arrays.sort(sorted);
         int[] all = IntStream.range(0, shape.length).toArray();
         if (!Arrays.equals(sorted, all)) {
-            throw Failures.badArgument("permute: %s is no order of %d axes", Arrays.toString(order), shape.length);
+            throw Failures.badArgument(
+                    "permute: %s is no order of %d axes", Arrays.toString(order), shape.length);
         }
         if (Arrays.equals(order, all)) {
             return self();
@@ -78,7 +88,8 @@ abstract class Movement extends Value {
     public Tensor transpose() {
         int last = shape.length - 1;
         if (last < 1) {
-            throw Failures.wrongShape("transpose of %s: two axes are exchanged", Arrays.toString(shape));
+            throw Failures.wrongShape(
+                    "transpose of %s: two axes are exchanged", Arrays.toString(shape));
         }
         int[] order = IntStream.range(0, shape.length).toArray();
         order[last - 1] = last;
@@ -136,14 +147,17 @@ abstract class Movement extends Value {
     }
 
     private void checkPairs(String function, long[][] pairs) {
-        if (pairs.length != shape.length || !Arrays.stream(pairs).allMatch(pair -> pair.length == 2)) {
+        if (pairs.length != shape.length
+                || !Arrays.stream(pairs).allMatch(pair -> pair.length == 2)) {
             throw pairs(function, pairs);
         }
     }
 
     private KilnException pairs(String function, long[][] pairs) {
-        String text = "%s: %s of a tensor of %s: one pair an axis, of 0 or more, and of a box inside of it";
-        return Failures.wrongShape(text, function, Arrays.deepToString(pairs), Arrays.toString(shape));
+        String text =
+                "%s: %s of a tensor of %s: one pair an axis, of 0 or more, and of a box inside of it";
+        return Failures.wrongShape(
+                text, function, Arrays.deepToString(pairs), Arrays.toString(shape));
     }
 
     /** The first elements of one axis. */

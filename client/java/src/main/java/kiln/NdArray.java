@@ -5,8 +5,8 @@ import java.nio.ByteOrder;
 import java.util.Arrays;
 
 /**
- * An array in this process: row-major, little-endian, without padding, of at most 2 GiB. Java's own arrays are copied
- * into it and out of it; a ByteBuffer, direct or not, is shared.
+ * An array in this process: row-major, little-endian, without padding, of at most 2 GiB. Java's own
+ * arrays are copied into it and out of it; a ByteBuffer, direct or not, is shared.
  */
 public final class NdArray implements Argument {
     private final DType dtype;
@@ -17,14 +17,18 @@ public final class NdArray implements Argument {
         long wanted = Shapes.bytes(dtype, shape);
         if (data.remaining() != wanted) {
             String text = "an array of %s and shape %s has %d bytes, not %d";
-            throw Failures.badArgument(text, dtype, Arrays.toString(shape), wanted, data.remaining());
+            throw Failures.badArgument(
+                    text, dtype, Arrays.toString(shape), wanted, data.remaining());
         }
         this.dtype = dtype;
         this.shape = shape.clone();
         this.data = data.slice().order(ByteOrder.LITTLE_ENDIAN);
     }
 
-    /** An array whose memory is that of a buffer, from its position to its limit: little-endian, whatever its order. */
+    /**
+     * An array whose memory is that of a buffer, from its position to its limit: little-endian,
+     * whatever its order.
+     */
     public static NdArray of(DType dtype, ByteBuffer data, long... shape) {
         return new NdArray(dtype, data, shape);
     }
@@ -45,7 +49,8 @@ public final class NdArray implements Argument {
 
     /** An array of int8. */
     public static NdArray of(byte[] values, long... shape) {
-        return new NdArray(DType.INT8, ByteBuffer.wrap(values.clone()), shaped(values.length, shape));
+        return new NdArray(
+                DType.INT8, ByteBuffer.wrap(values.clone()), shaped(values.length, shape));
     }
 
     /** An array of int16. */
@@ -82,7 +87,8 @@ public final class NdArray implements Argument {
     public static NdArray of(DType dtype, double[] values, long... shape) {
         FloatFormat format = FloatFormat.of(dtype.wire);
         if (format == null) {
-            throw Failures.wrongDType("%s is no float: give integers as one of Java's arrays, or as bytes", dtype);
+            throw Failures.wrongDType(
+                    "%s is no float: give integers as one of Java's arrays, or as bytes", dtype);
         }
         ByteBuffer data = Memory.room((long) dtype.bytes() * values.length);
         for (double value : values) {
@@ -91,7 +97,10 @@ public final class NdArray implements Argument {
         return new NdArray(dtype, data.flip(), shaped(values.length, shape));
     }
 
-    /** Without a shape, one axis of so many elements; a scalar is made by {@link #reshape} to no axes. */
+    /**
+     * Without a shape, one axis of so many elements; a scalar is made by {@link #reshape} to no
+     * axes.
+     */
     private static long[] shaped(int count, long[] shape) {
         return shape.length == 0 ? new long[] {count} : shape;
     }
@@ -130,7 +139,9 @@ public final class NdArray implements Argument {
         return data.duplicate();
     }
 
-    /** The same elements in another shape; without sizes, the one element that there is as a scalar. */
+    /**
+     * The same elements in another shape; without sizes, the one element that there is as a scalar.
+     */
     public NdArray reshape(long... sizes) {
         return new NdArray(dtype, data, sizes);
     }
@@ -145,7 +156,8 @@ public final class NdArray implements Argument {
 
     private void check(boolean is, String what) {
         if (!is) {
-            throw Failures.wrongDType("an array of %s, not of %s; numbers() takes any", dtype, what);
+            throw Failures.wrongDType(
+                    "an array of %s, not of %s; numbers() takes any", dtype, what);
         }
     }
 

@@ -15,8 +15,8 @@ import java.util.function.Function;
 import java.util.function.Supplier;
 
 /**
- * What a caller asks for, in one call or several: they have one deadline, and end when the caller gives it up. gRPC's
- * Context carries both, so that what surrounds the caller counts, too.
+ * What a caller asks for, in one call or several: they have one deadline, and end when the caller
+ * gives it up. gRPC's Context carries both, so that what surrounds the caller counts, too.
  */
 final class Operation {
     /** What must happen although its caller gave up may take so long. */
@@ -33,9 +33,14 @@ final class Operation {
         this.context = around.withCancellation();
     }
 
-    /** Does something as one operation, and gives what comes of it, as a future that ends the operation. */
+    /**
+     * Does something as one operation, and gives what comes of it, as a future that ends the
+     * operation.
+     */
     static <T> CompletableFuture<T> of(
-            Connection connection, CallOptions options, Function<Operation, CompletableFuture<T>> does) {
+            Connection connection,
+            CallOptions options,
+            Function<Operation, CompletableFuture<T>> does) {
         Operation made = new Operation(connection, options, Context.current());
         Given<T> given = new Given<>(made.context);
         CompletableFuture<T> done;
@@ -44,14 +49,15 @@ final class Operation {
         } catch (RuntimeException mistake) {
             done = CompletableFuture.failedFuture(mistake);
         }
-        done.whenComplete((value, failed) -> {
-            made.context.cancel(null);
-            if (failed == null) {
-                given.complete(value);
-            } else {
-                given.completeExceptionally(Failures.of(failed));
-            }
-        });
+        done.whenComplete(
+                (value, failed) -> {
+                    made.context.cancel(null);
+                    if (failed == null) {
+                        given.complete(value);
+                    } else {
+                        given.completeExceptionally(Failures.of(failed));
+                    }
+                });
         return given;
     }
 
@@ -101,7 +107,9 @@ final class Operation {
         if (options.traceparent != null) {
             made = made.withOption(Connection.TRACEPARENT, options.traceparent);
         }
-        return options.timeout == null ? made : made.withDeadlineAfter(nanosLeft(), TimeUnit.NANOSECONDS);
+        return options.timeout == null
+                ? made
+                : made.withDeadlineAfter(nanosLeft(), TimeUnit.NANOSECONDS);
     }
 
     /** A call that is not yet begun. */
@@ -125,30 +133,40 @@ final class Operation {
         return attempt(method, request, 1);
     }
 
-    private <Q, A> CompletableFuture<A> attempt(MethodDescriptor<Q, A> method, Q request, int attempt) {
+    private <Q, A> CompletableFuture<A> attempt(
+            MethodDescriptor<Q, A> method, Q request, int attempt) {
         return once(method, request)
-                .handle((answer, failure) -> {
-                    if (failure == null) {
-                        return CompletableFuture.completedFuture(answer);
-                    }
-                    KilnException failed = Failures.of(failure);
-                    OptionalLong pause =
-                            connection.retries.pause(method.getFullMethodName(), failed, attempt, nanosLeft());
-                    if (pause.isEmpty() || context.isCancelled()) {
-                        return CompletableFuture.<A>failedFuture(failed);
-                    }
-                    return connection
-                            .delay(pause.getAsLong())
-                            .thenCompose(rested -> attempt(method, request, attempt + 1));
-                })
+                .handle(
+                        (answer, failure) -> {
+                            if (failure == null) {
+                                return CompletableFuture.completedFuture(answer);
+                            }
+                            KilnException failed = Failures.of(failure);
+                            OptionalLong pause =
+                                    connection.retries.pause(
+                                            method.getFullMethodName(),
+                                            failed,
+                                            attempt,
+                                            nanosLeft());
+                            if (pause.isEmpty() || context.isCancelled()) {
+                                return CompletableFuture.<A>failedFuture(failed);
+                            }
+                            return connection
+                                    .delay(pause.getAsLong())
+                                    .thenCompose(rested -> attempt(method, request, attempt + 1));
+                        })
                 .thenCompose(Function.identity());
     }
 
     private <Q, A> CompletableFuture<A> once(MethodDescriptor<Q, A> method, Q request) {
         CompletableFuture<A> made = new CompletableFuture<>();
         try {
-            ListenableFuture<A> answer = within(
-                    () -> ClientCalls.futureUnaryCall(connection.channel().newCall(method, callOptions()), request));
+            ListenableFuture<A> answer =
+                    within(
+                            () ->
+                                    ClientCalls.futureUnaryCall(
+                                            connection.channel().newCall(method, callOptions()),
+                                            request));
             answer.addListener(() -> settle(answer, made), Runnable::run);
         } catch (RuntimeException failed) {
             made.completeExceptionally(failed);

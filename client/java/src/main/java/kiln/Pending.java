@@ -4,7 +4,9 @@ import com.google.protobuf.ByteString;
 import java.nio.ByteBuffer;
 import java.util.concurrent.CompletableFuture;
 
-/** An answer of a stream's that is on its way, of so many bytes of data. Its link's lock guards it. */
+/**
+ * An answer of a stream's that is on its way, of so many bytes of data. Its link's lock guards it.
+ */
 final class Pending {
     final CompletableFuture<ByteBuffer> future = new CompletableFuture<>();
     final long bytes;
@@ -23,7 +25,8 @@ final class Pending {
     void add(ByteString piece, long command) {
         long had = data == null ? 0 : data.position();
         if (piece.size() > bytes - had) {
-            throw Failures.badServer("answered command %d with more than the %d bytes asked for", command, bytes);
+            throw Failures.badServer(
+                    "answered command %d with more than the %d bytes asked for", command, bytes);
         }
         if (data == null) {
             data = Memory.room(bytes);

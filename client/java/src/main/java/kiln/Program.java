@@ -27,21 +27,33 @@ public final class Program {
     final List<Taken> takes;
     private final kiln.v1.Graph graph;
 
-    private Program(KilnClient client, kiln.v1.Graph graph, CompileOptions options, CompileResponse compiled) {
+    private Program(
+            KilnClient client,
+            kiln.v1.Graph graph,
+            CompileOptions options,
+            CompileResponse compiled) {
         this.client = client;
         this.graph = graph;
         this.options = options;
         this.compiled = compiled;
         List<Taken> rows = new ArrayList<>();
         Signature signature = compiled.getSignature();
-        signature.getParametersList().forEach(row -> rows.add(new Taken(row.getSlot(), row.getName())));
-        signature.getVariablesList().forEach(row -> rows.add(new Taken(row.getSlot(), row.getName())));
+        signature
+                .getParametersList()
+                .forEach(row -> rows.add(new Taken(row.getSlot(), row.getName())));
+        signature
+                .getVariablesList()
+                .forEach(row -> rows.add(new Taken(row.getSlot(), row.getName())));
         rows.sort(Comparator.comparing(Taken::slot, Integer::compareUnsigned));
         takes = List.copyOf(rows);
     }
 
     /** It computes the graph's hash itself, and believes no server that says another. */
-    static Program of(KilnClient client, kiln.v1.Graph graph, CompileOptions options, CompileResponse answer) {
+    static Program of(
+            KilnClient client,
+            kiln.v1.Graph graph,
+            CompileOptions options,
+            CompileResponse answer) {
         byte[] own = GraphHash.of(graph);
         if (!ByteString.copyFrom(own).equals(answer.getGraphHash())) {
             HexFormat hex = HexFormat.of();
@@ -61,7 +73,8 @@ public final class Program {
             int parameters = answer.getSignature().getParametersCount();
             if (row.hasAliases() && Integer.compareUnsigned(row.getAliases(), parameters) >= 0) {
                 String number = Integer.toUnsignedString(row.getAliases());
-                throw Failures.badServer("says that result %d is parameter %s of %d", at, number, parameters);
+                throw Failures.badServer(
+                        "says that result %d is parameter %s of %d", at, number, parameters);
             }
             at++;
         }
@@ -84,12 +97,15 @@ public final class Program {
     }
 
     /**
-     * Runs the program once and brings its results here. Arguments without a name go to parameters and variables in
-     * ascending order of slot. A parameter that the program stores to is updated in place if it is a buffer.
+     * Runs the program once and brings its results here. Arguments without a name go to parameters
+     * and variables in ascending order of slot. A parameter that the program stores to is updated
+     * in place if it is a buffer.
      */
-    public CompletableFuture<List<NdArray>> runAsync(List<? extends Argument> arguments, CallOptions options) {
+    public CompletableFuture<List<NdArray>> runAsync(
+            List<? extends Argument> arguments, CallOptions options) {
         List<Argument> given = List.copyOf(arguments);
-        return Operation.of(client.connection, options, operation -> new Execution(this, operation).run(given));
+        return Operation.of(
+                client.connection, options, operation -> new Execution(this, operation).run(given));
     }
 
     /** Runs the program once and brings its results here. */
@@ -108,12 +124,16 @@ public final class Program {
     }
 
     /**
-     * Runs the program once and leaves its results on the device. One that is a parameter after its update is the
-     * buffer that was given.
+     * Runs the program once and leaves its results on the device. One that is a parameter after its
+     * update is the buffer that was given.
      */
-    public CompletableFuture<List<DeviceBuffer>> runKeepAsync(List<? extends Argument> arguments, CallOptions options) {
+    public CompletableFuture<List<DeviceBuffer>> runKeepAsync(
+            List<? extends Argument> arguments, CallOptions options) {
         List<Argument> given = List.copyOf(arguments);
-        return Operation.of(client.connection, options, operation -> new Execution(this, operation).keep(given));
+        return Operation.of(
+                client.connection,
+                options,
+                operation -> new Execution(this, operation).keep(given));
     }
 
     /** Runs the program once and leaves its results on the device, and waits. */
@@ -132,7 +152,10 @@ public final class Program {
         int next = 0;
         for (Argument argument : arguments) {
             Argument value = argument instanceof Argument.Named named ? named.value() : argument;
-            Taken row = argument instanceof Argument.Named named ? find(named.name()) : take(next++, arguments.size());
+            Taken row =
+                    argument instanceof Argument.Named named
+                            ? find(named.name())
+                            : take(next++, arguments.size());
             if (bound.putIfAbsent(row.slot, value) != null) {
                 throw Failures.badArgument("\"%s\" is given twice", row.name);
             }
@@ -157,13 +180,15 @@ public final class Program {
     }
 
     private static KilnException unknown(String format, Object... values) {
-        return Failures.coded(ErrorCode.UNKNOWN_ARGUMENT, Status.Code.INVALID_ARGUMENT, format, values);
+        return Failures.coded(
+                ErrorCode.UNKNOWN_ARGUMENT, Status.Code.INVALID_ARGUMENT, format, values);
     }
 
     ExecuteRequest.Builder request(Map<Integer, Argument> bound) {
-        ExecuteRequest.Builder request = ExecuteRequest.newBuilder()
-                .setGraphHash(compiled.getGraphHash())
-                .setDevice(client.device());
+        ExecuteRequest.Builder request =
+                ExecuteRequest.newBuilder()
+                        .setGraphHash(compiled.getGraphHash())
+                        .setDevice(client.device());
         if (options != null) {
             request.setOptions(options);
         }
@@ -174,10 +199,11 @@ public final class Program {
     private static kiln.v1.Argument message(int slot, Argument value) {
         kiln.v1.Argument.Builder made = kiln.v1.Argument.newBuilder().setSlot(slot);
         if (value instanceof NdArray array) {
-            kiln.v1.Tensor.Builder tensor = kiln.v1.Tensor.newBuilder()
-                    .setDtype(array.dtype().wire)
-                    .addAllShape(Shapes.boxed(array.shape()))
-                    .setData(Memory.shared(array.memory()));
+            kiln.v1.Tensor.Builder tensor =
+                    kiln.v1.Tensor.newBuilder()
+                            .setDtype(array.dtype().wire)
+                            .addAllShape(Shapes.boxed(array.shape()))
+                            .setData(Memory.shared(array.memory()));
             made.setTensor(tensor);
         } else if (value instanceof DeviceBuffer buffer) {
             made.setBuffer(buffer.ref(0));

@@ -52,17 +52,22 @@ public final class Recording {
     private final ByteString hash;
 
     private Recording(
-            KilnClient client, RecordSequenceRequest request, List<Program> programs, ByteString hash) {
+            KilnClient client,
+            RecordSequenceRequest request,
+            List<Program> programs,
+            ByteString hash) {
         this.client = client;
         this.request = request;
         this.programs = programs;
         this.hash = hash;
     }
 
-    static CompletableFuture<Recording> of(KilnClient client, Operation operation, List<Step> steps) {
+    static CompletableFuture<Recording> of(
+            KilnClient client, Operation operation, List<Step> steps) {
         RecordSequenceRequest.Builder request = RecordSequenceRequest.newBuilder();
         List<String> devices = client.devices();
-        request.setDevice(client.device().isEmpty() && !devices.isEmpty() ? devices.get(0) : client.device());
+        request.setDevice(
+                client.device().isEmpty() && !devices.isEmpty() ? devices.get(0) : client.device());
         Map<Program, Integer> numbers = new LinkedHashMap<>();
         for (Step step : steps) {
             Program program = step.program;
@@ -70,16 +75,20 @@ public final class Recording {
             List<Program.Taken> takes = program.takes;
             if (step.memory.size() != takes.size()) {
                 String text = "step %d gives %d memories to a program of %d parameters";
-                throw Failures.badArgument(text, request.getStepsCount(), step.memory.size(), takes.size());
+                throw Failures.badArgument(
+                        text, request.getStepsCount(), step.memory.size(), takes.size());
             }
             RecordedStep.Builder recorded = RecordedStep.newBuilder().setProgram(number);
             for (int at = 0; at < takes.size(); at++) {
                 Memory memory = step.memory.get(at);
                 RecordedMemory.Builder place =
-                        RecordedMemory.newBuilder().setBuffer(memory.buffer).setOffset(memory.offset);
-                recorded.addArguments(RecordedArgument.newBuilder()
-                        .setSlot(takes.get(at).slot())
-                        .setMemory(place));
+                        RecordedMemory.newBuilder()
+                                .setBuffer(memory.buffer)
+                                .setOffset(memory.offset);
+                recorded.addArguments(
+                        RecordedArgument.newBuilder()
+                                .setSlot(takes.get(at).slot())
+                                .setMemory(place));
             }
             request.addSteps(recorded);
         }
@@ -98,16 +107,23 @@ public final class Recording {
     /** Runs the calls on these buffers. What the server has forgotten is recorded again. */
     public CompletableFuture<Void> replayAsync(List<DeviceBuffer> buffers, CallOptions options) {
         List<DeviceBuffer> given = List.copyOf(buffers);
-        ReplaySequenceRequest.Builder replay = ReplaySequenceRequest.newBuilder().setRecording(hash);
+        ReplaySequenceRequest.Builder replay =
+                ReplaySequenceRequest.newBuilder().setRecording(hash);
         given.forEach(buffer -> replay.addBuffers(buffer.ref(0)));
         ReplaySequenceRequest built = replay.build();
         return Operation.of(
                 client.connection,
                 options,
-                operation -> orAfter(
-                                () -> operation.call(KernelServiceGrpc.getReplaySequenceMethod(), built),
-                                () -> again(operation))
-                        .thenAccept(answer -> java.lang.ref.Reference.reachabilityFence(given)));
+                operation ->
+                        orAfter(
+                                        () ->
+                                                operation.call(
+                                                        KernelServiceGrpc.getReplaySequenceMethod(),
+                                                        built),
+                                        () -> again(operation))
+                                .thenAccept(
+                                        answer ->
+                                                java.lang.ref.Reference.reachabilityFence(given)));
     }
 
     /** Runs the calls on these buffers, and waits. */
@@ -115,19 +131,22 @@ public final class Recording {
         Operation.await(replayAsync(List.of(buffers), CallOptions.DEFAULT));
     }
 
-    /** Makes a call; if the server has forgotten what it wants, mends that and makes it once more. */
+    /**
+     * Makes a call; if the server has forgotten what it wants, mends that and makes it once more.
+     */
     private static <T> CompletableFuture<T> orAfter(
             Supplier<CompletableFuture<T>> call, Supplier<CompletableFuture<Void>> mend) {
         return call.get()
-                .handle((answer, failure) -> {
-                    if (failure == null) {
-                        return CompletableFuture.completedFuture(answer);
-                    }
-                    KilnException failed = Failures.of(failure);
-                    return failed.is(ErrorCode.NEED_GRAPH)
-                            ? mend.get().thenCompose(mended -> call.get())
-                            : CompletableFuture.<T>failedFuture(failed);
-                })
+                .handle(
+                        (answer, failure) -> {
+                            if (failure == null) {
+                                return CompletableFuture.completedFuture(answer);
+                            }
+                            KilnException failed = Failures.of(failure);
+                            return failed.is(ErrorCode.NEED_GRAPH)
+                                    ? mend.get().thenCompose(mended -> call.get())
+                                    : CompletableFuture.<T>failedFuture(failed);
+                        })
                 .thenCompose(Function.identity());
     }
 
@@ -142,12 +161,19 @@ public final class Recording {
         CompletableFuture<Void> made = CompletableFuture.completedFuture(null);
         for (Program program : programs) {
             CompileRequest.Builder one =
-                    CompileRequest.newBuilder().setGraph(program.graph()).setDevice(request.getDevice());
+                    CompileRequest.newBuilder()
+                            .setGraph(program.graph())
+                            .setDevice(request.getDevice());
             if (program.options != null) {
                 one.setOptions(program.options);
             }
-            made = made.thenCompose(before -> operation.call(KernelServiceGrpc.getCompileMethod(), one.build()))
-                    .thenApply(answer -> null);
+            made =
+                    made.thenCompose(
+                                    before ->
+                                            operation.call(
+                                                    KernelServiceGrpc.getCompileMethod(),
+                                                    one.build()))
+                            .thenApply(answer -> null);
         }
         return made;
     }

@@ -29,10 +29,15 @@ abstract class Reducing extends Elementwise {
                 kept[at] = 1;
             }
         }
-        return arg.getAxisCount() == 0 ? self() : graph.tensor(dtype, kept, op(Op.REDUCE, node).setReduce(arg));
+        return arg.getAxisCount() == 0
+                ? self()
+                : graph.tensor(dtype, kept, op(Op.REDUCE, node).setReduce(arg));
     }
 
-    /** Keeps the axes, with size 1. Floats of less than 32 bits are added and multiplied in 32, and rounded once. */
+    /**
+     * Keeps the axes, with size 1. Floats of less than 32 bits are added and multiplied in 32, and
+     * rounded once.
+     */
     private Tensor kept(Reduction how, int... axes) {
         boolean[] along = along(axes);
         return how == Reduction.MAXIMUM
@@ -43,7 +48,11 @@ abstract class Reducing extends Elementwise {
     /** Combines along axes, which go away. */
     public Tensor reduce(Reduction how, int... axes) {
         boolean[] along = along(axes);
-        long[] left = IntStream.range(0, shape.length).filter(at -> !along[at]).mapToLong(at -> shape[at]).toArray();
+        long[] left =
+                IntStream.range(0, shape.length)
+                        .filter(at -> !along[at])
+                        .mapToLong(at -> shape[at])
+                        .toArray();
         return kept(how, axes).reshape(left);
     }
 
@@ -59,13 +68,17 @@ abstract class Reducing extends Elementwise {
 
     /** The mean along axes. */
     public Tensor mean(int... axes) {
-        return wide(x -> {
-            Tensor total = x.sum(axes);
-            return total.mul((double) Shapes.count(total.shape) / Shapes.count(x.shape));
-        });
+        return wide(
+                x -> {
+                    Tensor total = x.sum(axes);
+                    return total.mul((double) Shapes.count(total.shape) / Shapes.count(x.shape));
+                });
     }
 
-    /** The place (int32) of the greatest along an axis, the first of several; of the first NaN if there is one. */
+    /**
+     * The place (int32) of the greatest along an axis, the first of several; of the first NaN if
+     * there is one.
+     */
     public Tensor argMax(int axis) {
         // Counted from the end, the first place is the greatest.
         int at = axis(axis);
@@ -100,17 +113,19 @@ abstract class Reducing extends Elementwise {
 
     /** exp(x) / sum(exp(x)) along an axis, safe for large x. */
     public Tensor softmax(int axis) {
-        return wide(x -> {
-            Reducing powers = x.sub(((Reducing) x).kept(Reduction.MAXIMUM, axis)).exp();
-            return powers.mul(powers.kept(Reduction.SUM, axis).reciprocal());
-        });
+        return wide(
+                x -> {
+                    Reducing powers = x.sub(((Reducing) x).kept(Reduction.MAXIMUM, axis)).exp();
+                    return powers.mul(powers.kept(Reduction.SUM, axis).reciprocal());
+                });
     }
 
     /** The logarithm of softmax. */
     public Tensor logSoftmax(int axis) {
-        return wide(x -> {
-            Tensor shifted = x.sub(((Reducing) x).kept(Reduction.MAXIMUM, axis));
-            return shifted.sub(((Reducing) shifted.exp()).kept(Reduction.SUM, axis).log());
-        });
+        return wide(
+                x -> {
+                    Tensor shifted = x.sub(((Reducing) x).kept(Reduction.MAXIMUM, axis));
+                    return shifted.sub(((Reducing) shifted.exp()).kept(Reduction.SUM, axis).log());
+                });
     }
 }

@@ -13,10 +13,11 @@ import kiln.v1.KernelServiceGrpc;
 import kiln.v1.SessionServiceGrpc;
 
 /**
- * Which failed calls are made again, and when. A server that is asked for too much refuses at once, and says when to
- * come again. If all its clients came at that moment, or as often as they like, the tries would be a load of their own.
- * So a client waits a little longer than it was told, by chance, and has a budget: for ten calls it may make one again,
- * and a few at first. Never made again is what may have had an effect, unless it would have the same once more.
+ * Which failed calls are made again, and when. A server that is asked for too much refuses at once,
+ * and says when to come again. If all its clients came at that moment, or as often as they like,
+ * the tries would be a load of their own. So a client waits a little longer than it was told, by
+ * chance, and has a budget: for ten calls it may make one again, and a few at first. Never made
+ * again is what may have had an effect, unless it would have the same once more.
  */
 final class Retries {
     /** Of one call, the first among them. */
@@ -33,19 +34,20 @@ final class Retries {
     private static final int PER_TRY = 10;
 
     /** What looks, and what finds a second time what it made the first. */
-    private static final Set<String> IDEMPOTENT = Set.of(
-            BufferServiceGrpc.getDescribeMethod().getFullMethodName(),
-            BufferServiceGrpc.getListTensorsMethod().getFullMethodName(),
-            DebugServiceGrpc.getExplainMethod().getFullMethodName(),
-            DebugServiceGrpc.getListProgramsMethod().getFullMethodName(),
-            DebugServiceGrpc.getTraceMethod().getFullMethodName(),
-            DeviceServiceGrpc.getDescribeMethod().getFullMethodName(),
-            DeviceServiceGrpc.getListMethod().getFullMethodName(),
-            KernelServiceGrpc.getCompileMethod().getFullMethodName(),
-            KernelServiceGrpc.getGradientMethod().getFullMethodName(),
-            KernelServiceGrpc.getRecordSequenceMethod().getFullMethodName(),
-            SessionServiceGrpc.getRenewMethod().getFullMethodName(),
-            SessionServiceGrpc.getUsageMethod().getFullMethodName());
+    private static final Set<String> IDEMPOTENT =
+            Set.of(
+                    BufferServiceGrpc.getDescribeMethod().getFullMethodName(),
+                    BufferServiceGrpc.getListTensorsMethod().getFullMethodName(),
+                    DebugServiceGrpc.getExplainMethod().getFullMethodName(),
+                    DebugServiceGrpc.getListProgramsMethod().getFullMethodName(),
+                    DebugServiceGrpc.getTraceMethod().getFullMethodName(),
+                    DeviceServiceGrpc.getDescribeMethod().getFullMethodName(),
+                    DeviceServiceGrpc.getListMethod().getFullMethodName(),
+                    KernelServiceGrpc.getCompileMethod().getFullMethodName(),
+                    KernelServiceGrpc.getGradientMethod().getFullMethodName(),
+                    KernelServiceGrpc.getRecordSequenceMethod().getFullMethodName(),
+                    SessionServiceGrpc.getRenewMethod().getFullMethodName(),
+                    SessionServiceGrpc.getUsageMethod().getFullMethodName());
 
     private int budget = MOST_BUDGET;
 
@@ -55,8 +57,8 @@ final class Retries {
     }
 
     /**
-     * How many nanoseconds to wait before a call is made again whose attempt, counted from 1, failed so; or it is not.
-     * It takes from the budget.
+     * How many nanoseconds to wait before a call is made again whose attempt, counted from 1,
+     * failed so; or it is not. It takes from the budget.
      */
     OptionalLong pause(String method, KilnException failed, int attempt, long nanosLeft) {
         long asked = failed.retryAfter().toNanos();
@@ -64,9 +66,10 @@ final class Retries {
             return OptionalLong.empty();
         }
         ThreadLocalRandom chance = ThreadLocalRandom.current();
-        long pause = asked > 0
-                ? asked + chance.nextLong(asked / 2 + 1)
-                : chance.nextLong(Math.min(MOST_WAIT, FIRST_WAIT << (attempt - 1)));
+        long pause =
+                asked > 0
+                        ? asked + chance.nextLong(asked / 2 + 1)
+                        : chance.nextLong(Math.min(MOST_WAIT, FIRST_WAIT << (attempt - 1)));
         return nanosLeft > pause && spend() ? OptionalLong.of(pause) : OptionalLong.empty();
     }
 

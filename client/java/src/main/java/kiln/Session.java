@@ -15,12 +15,15 @@ import kiln.v1.RenewSessionRequest;
 import kiln.v1.SessionServiceGrpc;
 
 /**
- * Owns what a client makes on the server. A timer renews its lease; a client that is killed renews no more, and the
- * server then frees what it had. A session that the server does not know any more, since it was started anew, is
- * replaced by another: what the first owned is gone.
+ * Owns what a client makes on the server. A timer renews its lease; a client that is killed renews
+ * no more, and the server then frees what it had. A session that the server does not know any more,
+ * since it was started anew, is replaced by another: what the first owned is gone.
  */
 final class Session {
-    /** Between two renewals at least, however often calls find the session gone; and where no other could be opened. */
+    /**
+     * Between two renewals at least, however often calls find the session gone; and where no other
+     * could be opened.
+     */
     static final long REST = TimeUnit.MILLISECONDS.toNanos(100);
 
     private static final long REST_FAILED = TimeUnit.SECONDS.toNanos(1);
@@ -108,19 +111,24 @@ final class Session {
             isRenewing = true;
             current = token;
         }
-        RenewSessionRequest request = RenewSessionRequest.newBuilder()
-                .setToken(ByteString.copyFrom(current))
-                .build();
+        RenewSessionRequest request =
+                RenewSessionRequest.newBuilder().setToken(ByteString.copyFrom(current)).build();
         Operation operation = Operation.unasked(connection, Duration.ofNanos(third()));
         operation
                 .call(SessionServiceGrpc.getRenewMethod(), request)
-                .handle((answer, failure) -> {
-                    if (failure == null || Failures.of(failure).status() != Status.Code.NOT_FOUND) {
-                        return CompletableFuture.completedFuture(REST);
-                    }
-                    // A server that does not answer may come back: the next renewal tries again.
-                    return begin(operation).handle((opened, refused) -> refused == null ? REST : REST_FAILED);
-                })
+                .handle(
+                        (answer, failure) -> {
+                            if (failure == null
+                                    || Failures.of(failure).status() != Status.Code.NOT_FOUND) {
+                                return CompletableFuture.completedFuture(REST);
+                            }
+                            // A server that does not answer may come back: the next renewal tries
+                            // again.
+                            return begin(operation)
+                                    .handle(
+                                            (opened, refused) ->
+                                                    refused == null ? REST : REST_FAILED);
+                        })
                 .thenCompose(rest -> rest)
                 .thenAccept(this::after);
     }
@@ -145,9 +153,8 @@ final class Session {
                 next.cancel(false);
             }
         }
-        CloseSessionRequest request = CloseSessionRequest.newBuilder()
-                .setToken(ByteString.copyFrom(last))
-                .build();
+        CloseSessionRequest request =
+                CloseSessionRequest.newBuilder().setToken(ByteString.copyFrom(last)).build();
         Operation operation = Operation.unasked(connection, most);
         try {
             Operation.await(operation.call(SessionServiceGrpc.getCloseMethod(), request));

@@ -15,7 +15,8 @@ final class Shapes {
         boolean isEmpty = false;
         for (long size : shape) {
             if (size < 0) {
-                throw Failures.badArgument("an array of shape %s: sizes are 0 or more", Arrays.toString(shape));
+                throw Failures.badArgument(
+                        "an array of shape %s: sizes are 0 or more", Arrays.toString(shape));
             }
             isEmpty |= size == 0;
         }
@@ -43,7 +44,10 @@ final class Shapes {
     private static KilnException tooLarge(long[] shape) {
         String format = "an array of shape %s has more bytes than any address space holds";
         return Failures.coded(
-                ErrorCode.SIZE_OVERFLOW, Status.Code.INVALID_ARGUMENT, format, Arrays.toString(shape));
+                ErrorCode.SIZE_OVERFLOW,
+                Status.Code.INVALID_ARGUMENT,
+                format,
+                Arrays.toString(shape));
     }
 
     static long[] of(List<Long> shape) {
@@ -54,7 +58,9 @@ final class Shapes {
         return Arrays.stream(shape).boxed().toList();
     }
 
-    /** The shape of what two shapes give together, as numpy has it; null if they do not go together. */
+    /**
+     * The shape of what two shapes give together, as numpy has it; null if they do not go together.
+     */
     static long[] broadcast(long[] a, long[] b) {
         long[] longer = a.length < b.length ? b : a;
         long[] shorter = a.length < b.length ? a : b;

@@ -9,16 +9,20 @@ public final class Tensor extends Reducing {
         super(graph, node, dtype, shape);
     }
 
-    /** Slides a weight (out channels, in channels, height, width) over images (batch, channels, height, width). */
+    /**
+     * Slides a weight (out channels, in channels, height, width) over images (batch, channels,
+     * height, width).
+     */
     public Tensor conv2d(Tensor weight) {
         return conv2d(weight, 1, 1, 0, 0);
     }
 
     /**
-     * The same with windows so many rows and columns apart, over images with so many rows and columns of zeros on each
-     * side.
+     * The same with windows so many rows and columns apart, over images with so many rows and
+     * columns of zeros on each side.
      */
-    public Tensor conv2d(Tensor weight, long rowStride, long columnStride, long rowPadding, long columnPadding) {
+    public Tensor conv2d(
+            Tensor weight, long rowStride, long columnStride, long rowPadding, long columnPadding) {
         graph.check(weight);
         if (shape.length != 4 || weight.shape.length != 4 || shape[1] != weight.shape[1]) {
             throw Failures.wrongShape(
@@ -35,9 +39,11 @@ public final class Tensor extends Reducing {
         long[] columns = {columnPadding, columnPadding};
         Tensor around = pad(0, whole, whole, rows, columns);
         Tensor x = around.windows(2, high, rowStride).windows(3, wide, columnStride);
-        // patches (n, 1, oh, ow, c, kh, kw) · weight (1, o, 1, 1, c, kh, kw), summed over the last three.
+        // patches (n, 1, oh, ow, c, kh, kw) · weight (1, o, 1, 1, c, kh, kw), summed over the last
+        // three.
         Tensor turned = x.permute(0, 2, 3, 1, 4, 5);
-        Tensor patches = turned.reshape(x.shape[0], 1, x.shape[2], x.shape[3], channels, high, wide);
+        Tensor patches =
+                turned.reshape(x.shape[0], 1, x.shape[2], x.shape[3], channels, high, wide);
         return patches.mul(weight.reshape(1, out, 1, 1, channels, high, wide)).sum(-3, -2, -1);
     }
 
@@ -53,9 +59,10 @@ public final class Tensor extends Reducing {
     /**
      * Makes of one axis the windows that fit, and puts the elements of each into a new last axis.
      *
-     * <p>The axis is laid end to end many times and the tape cut into rows one longer than the axis: then each row
-     * begins one element further along. Row k, column c holds element k + c, which for every window that fits is inside
-     * the axis. The windows are then every stride-th column.
+     * <p>The axis is laid end to end many times and the tape cut into rows one longer than the
+     * axis: then each row begins one element further along. Row k, column c holds element k + c,
+     * which for every window that fits is inside the axis. The windows are then every stride-th
+     * column.
      */
     private Tensor windows(int axis, long size, long stride) {
         long whole = shape[axis];
@@ -73,12 +80,14 @@ public final class Tensor extends Reducing {
         long row = length + 1;
         long times = (exactly(size, row) + length - 1) / length;
 
-        Tensor tape = x.reshape(Shapes.replaced(shape, axis, 1, length))
-                .broadcast(Shapes.replaced(shape, axis, times, length))
-                .reshape(Shapes.replaced(shape, axis, exactly(times, length)));
+        Tensor tape =
+                x.reshape(Shapes.replaced(shape, axis, 1, length))
+                        .broadcast(Shapes.replaced(shape, axis, times, length))
+                        .reshape(Shapes.replaced(shape, axis, exactly(times, length)));
         Tensor rows = tape.keep(axis, size * row).reshape(Shapes.replaced(shape, axis, size, row));
         Tensor strides =
-                rows.keep(axis + 1, count * stride).reshape(Shapes.replaced(shape, axis, size, count, stride));
+                rows.keep(axis + 1, count * stride)
+                        .reshape(Shapes.replaced(shape, axis, size, count, stride));
         Tensor made = strides.keep(axis + 2, 1).reshape(Shapes.replaced(shape, axis, size, count));
         IntStream others = IntStream.range(0, made.shape.length).filter(at -> at != axis);
         return made.permute(IntStream.concat(others, IntStream.of(axis)).toArray());

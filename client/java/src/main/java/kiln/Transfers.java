@@ -16,13 +16,17 @@ import kiln.v1.WriteRequest;
 import kiln.v1.WriteResponse;
 
 /**
- * Uploads and downloads, in chunks of 1 MiB: the next is written when the connection has taken the one before, and
- * asked for when the one before was used. So any number of bytes need the memory of a few chunks.
+ * Uploads and downloads, in chunks of 1 MiB: the next is written when the connection has taken the
+ * one before, and asked for when the one before was used. So any number of bytes need the memory of
+ * a few chunks.
  */
 final class Transfers {
     private Transfers() {}
 
-    /** Gives an upload's bytes, chunk by chunk: at most 1 MiB, and at least a byte while there are any. */
+    /**
+     * Gives an upload's bytes, chunk by chunk: at most 1 MiB, and at least a byte while there are
+     * any.
+     */
     interface Source {
         ByteBuffer next(int most) throws IOException;
     }
@@ -63,13 +67,15 @@ final class Transfers {
         };
     }
 
-    static CompletableFuture<Void> write(Operation operation, BufferRef to, Source source, long bytes) {
+    static CompletableFuture<Void> write(
+            Operation operation, BufferRef to, Source source, long bytes) {
         ClientCall<Object, WriteResponse> call = operation.begin(Chunks.writing());
         Upload upload = new Upload(call, source, bytes);
-        operation.within(() -> {
-            upload.begin(to);
-            return null;
-        });
+        operation.within(
+                () -> {
+                    upload.begin(to);
+                    return null;
+                });
         return upload.ended;
     }
 
@@ -95,7 +101,9 @@ final class Transfers {
             call.start(this, new Metadata());
             WriteHeader.Builder header = WriteHeader.newBuilder().setBuffer(to).setBytes(bytes);
             call.sendMessage(WriteRequest.newBuilder().setHeader(header).build());
-            call.request(2); // a second message would be a fault, which gRPC tells only if it is asked for
+            call.request(
+                    2); // a second message would be a fault, which gRPC tells only if it is asked
+            // for
             onReady();
         }
 
@@ -113,9 +121,10 @@ final class Transfers {
                 }
             } catch (IOException | RuntimeException mistake) {
                 isOver = true;
-                failed = mistake instanceof KilnException known
-                        ? known
-                        : Failures.badArgument("the upload's source: %s", mistake);
+                failed =
+                        mistake instanceof KilnException known
+                                ? known
+                                : Failures.badArgument("the upload's source: %s", mistake);
                 call.cancel("the source has failed", mistake);
             }
         }
@@ -136,7 +145,8 @@ final class Transfers {
                 ended.completeExceptionally(Failures.of(status, trailers, null));
             } else if (left > 0 || answer == null) {
                 ended.completeExceptionally(
-                        Failures.badServer("took %d of %d bytes, and said no more", bytes - left, bytes));
+                        Failures.badServer(
+                                "took %d of %d bytes, and said no more", bytes - left, bytes));
             } else {
                 ended.complete(null);
             }
@@ -144,22 +154,25 @@ final class Transfers {
     }
 
     /** So many bytes, which are 1 or more. */
-    static CompletableFuture<Void> read(Operation operation, BufferRef from, Chunks.Sink sink, long bytes) {
+    static CompletableFuture<Void> read(
+            Operation operation, BufferRef from, Chunks.Sink sink, long bytes) {
         Download download = new Download(sink, bytes);
         ClientCall<ReadRequest, Integer> call = operation.begin(Chunks.reading(download));
         download.call = call;
-        operation.within(() -> {
-            call.start(download, new Metadata());
-            call.sendMessage(
-                    ReadRequest.newBuilder().setBuffer(from).setBytes(bytes).build());
-            call.halfClose();
-            call.request(2); // the next is on its way while one is used
-            return null;
-        });
+        operation.within(
+                () -> {
+                    call.start(download, new Metadata());
+                    call.sendMessage(
+                            ReadRequest.newBuilder().setBuffer(from).setBytes(bytes).build());
+                    call.halfClose();
+                    call.request(2); // the next is on its way while one is used
+                    return null;
+                });
         return download.ended;
     }
 
-    private static final class Download extends ClientCall.Listener<Integer> implements Chunks.Sink {
+    private static final class Download extends ClientCall.Listener<Integer>
+            implements Chunks.Sink {
         final CompletableFuture<Void> ended = new CompletableFuture<>();
         ClientCall<ReadRequest, Integer> call;
         private final Chunks.Sink sink;
@@ -191,7 +204,8 @@ final class Transfers {
             if (!status.isOk()) {
                 ended.completeExceptionally(Failures.of(status, trailers, null));
             } else if (left > 0) {
-                ended.completeExceptionally(Failures.badServer("sent %d of %d bytes", bytes - left, bytes));
+                ended.completeExceptionally(
+                        Failures.badServer("sent %d of %d bytes", bytes - left, bytes));
             } else {
                 ended.complete(null);
             }

@@ -5,8 +5,8 @@ import kiln.v1.Op;
 import kiln.v1.UOp;
 
 /**
- * A node of a graph, with its type and shape. What can be made of it stands in the classes that follow: Movement, then
- * Elementwise, then Reducing; {@link Tensor} is all of them.
+ * A node of a graph, with its type and shape. What can be made of it stands in the classes that
+ * follow: Movement, then Elementwise, then Reducing; {@link Tensor} is all of them.
  */
 abstract class Value {
     final Graph graph;
