@@ -2,6 +2,7 @@ package kiln;
 
 import com.google.protobuf.ByteString;
 import java.nio.ByteBuffer;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.LinkedHashSet;
@@ -238,5 +239,10 @@ public final class CommandStream {
     /** Waits until all before it has ended, and tells the first failure that nobody was told. */
     public void fence() {
         Operation.await(fenceAsync());
+    }
+
+    /** The same for so long; what was sent goes on after it. */
+    public void fence(Duration most) {
+        Operation.await(fenceAsync().orTimeout(Operation.nanos(most), TimeUnit.NANOSECONDS));
     }
 }

@@ -10,6 +10,7 @@ import java.util.Locale;
 import java.util.concurrent.CancellationException;
 import java.util.concurrent.CompletionException;
 import java.util.concurrent.ExecutionException;
+import java.util.concurrent.TimeoutException;
 import kiln.v1.CommandFailed;
 import kiln.v1.ErrorCode;
 import kiln.v1.ErrorDetail;
@@ -88,6 +89,9 @@ final class Failures {
         }
         if (inner instanceof StatusException ended) {
             return of(ended.getStatus(), ended.getTrailers(), inner);
+        }
+        if (inner instanceof TimeoutException) {
+            return of(Status.Code.DEADLINE_EXCEEDED, "the time is over");
         }
         if (inner instanceof CancellationException) {
             return new KilnException(

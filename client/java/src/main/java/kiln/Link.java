@@ -1,20 +1,11 @@
 package kiln;
 
 import com.google.protobuf.ByteString;
-
 import io.grpc.CallOptions;
 import io.grpc.ClientCall;
 import io.grpc.Context;
 import io.grpc.Metadata;
 import io.grpc.Status;
-
-import kiln.v1.ErrorCode;
-import kiln.v1.FenceCommand;
-import kiln.v1.KernelServiceGrpc;
-import kiln.v1.SubmitHello;
-import kiln.v1.SubmitRequest;
-import kiln.v1.SubmitResponse;
-
 import java.time.Duration;
 import java.util.Arrays;
 import java.util.concurrent.ExecutionException;
@@ -23,13 +14,21 @@ import java.util.concurrent.TimeoutException;
 import java.util.concurrent.locks.Condition;
 import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.Supplier;
+import kiln.v1.ErrorCode;
+import kiln.v1.FenceCommand;
+import kiln.v1.KernelServiceGrpc;
+import kiln.v1.SubmitHello;
+import kiln.v1.SubmitRequest;
+import kiln.v1.SubmitResponse;
 
 /**
- * The way of a stream's commands to the server. It keeps each until an answer confirms it, and when the connection is
- * lost sends what is kept once more on the next; the server runs each number once. So it ends only with its session, or
- * when the server has not been there for as long as a lease.
+ * The way of a stream's commands to the server. It keeps each until an answer confirms it, and when
+ * the connection is lost sends what is kept once more on the next; the server runs each number
+ * once. So it ends only with its session, or when the server has not been there for as long as a
+ * lease.
  *
- * <p>It has no thread: who sends a command writes as much as the connection takes, and gRPC calls back for the rest.
+ * <p>It has no thread: who sends a command writes as much as the connection takes, and gRPC calls
+ * back for the rest.
  */
 final class Link {
     /** Between two tries to reconnect: at first, and at most. */
@@ -53,7 +52,10 @@ final class Link {
     private long seenAtLoss;
     private long pause = AGAIN;
 
-    /** After one that has ended, or null. Under one session commands are numbered on, for the server had those. */
+    /**
+     * After one that has ended, or null. Under one session commands are numbered on, for the server
+     * had those.
+     */
     Link(Connection connection, Link before) {
         this.connection = connection;
         this.token = connection.session.token();
@@ -72,7 +74,10 @@ final class Link {
         }
     }
 
-    /** Sends a command, which waits while as much is unconfirmed as may be. Without `pending`, nobody waits for it. */
+    /**
+     * Sends a command, which waits while as much is unconfirmed as may be. Without `pending`,
+     * nobody waits for it.
+     */
     void send(SubmitRequest.Builder request, Pending pending) {
         lock.lock();
         try {
@@ -281,7 +286,10 @@ final class Link {
         pause = Math.min(2 * pause, MOST_AGAIN);
     }
 
-    /** A stream that ended so may be taken up again. Nobody has said why, so it is the connection that was lost. */
+    /**
+     * A stream that ended so may be taken up again. Nobody has said why, so it is the connection
+     * that was lost.
+     */
     private boolean mayPass(KilnException failed) {
         return !isClosing
                 && failed.is(ErrorCode.ERROR_CODE_UNSPECIFIED)

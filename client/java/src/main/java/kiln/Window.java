@@ -1,18 +1,17 @@
 package kiln;
 
 import io.grpc.Status;
-
-import kiln.v1.SubmitRequest;
-import kiln.v1.SubmitResponse;
-
 import java.nio.ByteBuffer;
 import java.util.ArrayDeque;
 import java.util.Iterator;
 import java.util.TreeMap;
+import kiln.v1.SubmitRequest;
+import kiln.v1.SubmitResponse;
 
 /**
- * A stream's commands that are not confirmed, in order, and the answers that are awaited. It numbers commands and takes
- * answers, which come in the order of their commands; answers that cannot be are failures. Its link's lock guards it.
+ * A stream's commands that are not confirmed, in order, and the answers that are awaited. It
+ * numbers commands and takes answers, which come in the order of their commands; answers that
+ * cannot be are failures. Its link's lock guards it.
  */
 final class Window {
     /** What may be unconfirmed before a sender waits; an answer is asked for at a quarter of it. */
@@ -22,7 +21,8 @@ final class Window {
 
     private final Connection connection;
     private final ArrayDeque<SubmitRequest> kept = new ArrayDeque<>();
-    private final ArrayDeque<SubmitRequest> unsent = new ArrayDeque<>(); // of kept, on this connection
+    private final ArrayDeque<SubmitRequest> unsent =
+            new ArrayDeque<>(); // of kept, on this connection
     private final TreeMap<Long, Pending> asked = new TreeMap<>();
     private KilnException failure; // the first of a command that nobody waits for
     private long last; // the last command's number
@@ -91,7 +91,10 @@ final class Window {
         return unsent.remove();
     }
 
-    /** The first failure of a command that nobody waited for, once; those after it are forgotten. Null for none. */
+    /**
+     * The first failure of a command that nobody waited for, once; those after it are forgotten.
+     * Null for none.
+     */
     KilnException takeFailure() {
         KilnException taken = failure;
         failure = null;
@@ -155,7 +158,10 @@ final class Window {
         }
     }
 
-    /** The answers up to this are no longer all there: nobody knows whether those commands went well. */
+    /**
+     * The answers up to this are no longer all there: nobody knows whether those commands went
+     * well.
+     */
     private void giveUp(long upTo) {
         if (Long.compareUnsigned(upTo, seen) <= 0) {
             return;
@@ -178,7 +184,10 @@ final class Window {
         confirm(upTo);
     }
 
-    /** Tells who waits. Where nobody does, the next fence under this session tells that commands may be lost. */
+    /**
+     * Tells who waits. Where nobody does, the next fence under this session tells that commands may
+     * be lost.
+     */
     void end(KilnException failed) {
         if (failure == null && asked.isEmpty() && !kept.isEmpty()) {
             failure = failed;

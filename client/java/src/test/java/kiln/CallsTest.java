@@ -6,20 +6,9 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.google.protobuf.ByteString;
-
 import io.grpc.Drainable;
 import io.grpc.KnownLength;
 import io.grpc.Status;
-
-import kiln.v1.ErrorCode;
-import kiln.v1.ErrorDetail;
-import kiln.v1.KernelServiceGrpc;
-import kiln.v1.ReadResponse;
-import kiln.v1.WriteRequest;
-
-import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.io.TempDir;
-
 import java.io.ByteArrayInputStream;
 import java.io.ByteArrayOutputStream;
 import java.io.IOException;
@@ -30,6 +19,13 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.Map;
 import java.util.OptionalLong;
+import kiln.v1.ErrorCode;
+import kiln.v1.ErrorDetail;
+import kiln.v1.KernelServiceGrpc;
+import kiln.v1.ReadResponse;
+import kiln.v1.WriteRequest;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
 
 /** What all calls have: who asks, what is tried again, errors, and chunks. */
 class CallsTest {
@@ -38,15 +34,28 @@ class CallsTest {
     @Test
     void aTokenDoesNotTravelInTheOpen() {
         String[] here = {
-            "localhost:1", "127.0.0.1:1", "127.1.2.3:1", "[::1]:1", "unix:/run/kiln", "localhost",
-            "dns:///localhost:1", "ipv6:[::1]:1", "ipv4:127.0.0.1:1,127.0.0.2:1"
+            "localhost:1",
+            "127.0.0.1:1",
+            "127.1.2.3:1",
+            "[::1]:1",
+            "unix:/run/kiln",
+            "localhost",
+            "dns:///localhost:1",
+            "ipv6:[::1]:1",
+            "ipv4:127.0.0.1:1,127.0.0.2:1"
         };
         for (String address : here) {
             assertEquals("secret", new Identity(address, TOLD, Map.of()).bearer(), address);
         }
         String[] elsewhere = {
-            "127.evil.example:1", "localhost.example:1", "10.0.0.1:1", "dns:///host:1", "[::2]:1",
-            "127.0.0.1.evil:1", "ipv4:127.0.0.1:1,10.0.0.1:1", ""
+            "127.evil.example:1",
+            "localhost.example:1",
+            "10.0.0.1:1",
+            "dns:///host:1",
+            "[::2]:1",
+            "127.0.0.1.evil:1",
+            "ipv4:127.0.0.1:1,10.0.0.1:1",
+            ""
         };
         for (String address : elsewhere) {
             Fails.with(ErrorCode.BAD_ARGUMENT, () -> new Identity(address, TOLD, Map.of()));
@@ -56,7 +65,11 @@ class CallsTest {
     }
 
     private static void refused(ConnectOptions options) {
-        Fails.with(ErrorCode.BAD_ARGUMENT, () -> new Connection("localhost:1", new Identity("localhost:1", options, Map.of())));
+        Fails.with(
+                ErrorCode.BAD_ARGUMENT,
+                () ->
+                        new Connection(
+                                "localhost:1", new Identity("localhost:1", options, Map.of())));
     }
 
     @Test
@@ -68,17 +81,21 @@ class CallsTest {
         refused(ConnectOptions.DEFAULT.withAuthority(none));
         refused(ConnectOptions.DEFAULT.withTokenFile(none));
         refused(ConnectOptions.DEFAULT.withToken("a\nb"));
-        Fails.with(ErrorCode.BAD_ARGUMENT, () -> ConnectOptions.DEFAULT.withLease(Duration.ofSeconds(-1)));
+        Fails.with(
+                ErrorCode.BAD_ARGUMENT,
+                () -> ConnectOptions.DEFAULT.withLease(Duration.ofSeconds(-1)));
         Fails.with(ErrorCode.BAD_ARGUMENT, () -> CallOptions.DEFAULT.withTraceparent("a\nb"));
         Path file = Files.writeString(folder.resolve("token"), " good \n");
-        Map<String, String> environment = Map.of("KILN_TOKEN_FILE", file.toString(), "KILN_TLS_CA", "system");
+        Map<String, String> environment =
+                Map.of("KILN_TOKEN_FILE", file.toString(), "KILN_TLS_CA", "system");
         Identity made = new Identity("host:1", ConnectOptions.DEFAULT, environment);
         assertEquals("good", made.bearer());
         assertTrue(made.options.isEncrypted);
     }
 
     private static KilnException failed(Status.Code status, ErrorCode code, int retryAfter) {
-        ErrorDetail detail = ErrorDetail.newBuilder().setCode(code).setRetryAfterMs(retryAfter).build();
+        ErrorDetail detail =
+                ErrorDetail.newBuilder().setCode(code).setRetryAfterMs(retryAfter).build();
         return new KilnException(status, "so", detail, 0, null);
     }
 
@@ -140,7 +157,8 @@ class CallsTest {
                 assertTrue(drained instanceof KnownLength);
                 WriteRequest read = WriteRequest.parseFrom(out.toByteArray());
                 assertArrayEquals(bytes(count), read.getChunk().toByteArray());
-                assertArrayEquals(out.toByteArray(), Chunks.writing().streamRequest(data).readAllBytes());
+                assertArrayEquals(
+                        out.toByteArray(), Chunks.writing().streamRequest(data).readAllBytes());
             }
         }
     }
@@ -152,10 +170,13 @@ class CallsTest {
     @Test
     void incomingChunksAreReadAsTheyAre() {
         byte[] data = bytes(1000);
-        byte[] chunk = ReadResponse.newBuilder().setChunk(ByteString.copyFrom(data)).build().toByteArray();
+        byte[] chunk =
+                ReadResponse.newBuilder().setChunk(ByteString.copyFrom(data)).build().toByteArray();
         byte[] newer = {(byte) 0xc2, 0x3e, 3, 'n', 'e', 'w', (byte) 0xc8, 0x3e, (byte) 0x80, 1};
-        byte[] message = ByteBuffer.allocate(chunk.length + newer.length).put(chunk).put(newer).array();
-        for (ByteBuffer into : new ByteBuffer[] {ByteBuffer.allocate(1000), ByteBuffer.allocateDirect(1000)}) {
+        byte[] message =
+                ByteBuffer.allocate(chunk.length + newer.length).put(chunk).put(newer).array();
+        for (ByteBuffer into :
+                new ByteBuffer[] {ByteBuffer.allocate(1000), ByteBuffer.allocateDirect(1000)}) {
             assertEquals(1000, parse(message, into));
             assertFalse(into.hasRemaining());
             byte[] found = new byte[1000];
@@ -175,10 +196,12 @@ class CallsTest {
         ErrorDetail.Builder detail = ErrorDetail.newBuilder().setCode(ErrorCode.DTYPE_MISMATCH);
         detail.setNode(2).setOp("SUB").setTag("mine");
         KilnException failed =
-                new KilnException(Status.Code.INVALID_ARGUMENT, "int32 and float32", detail.build(), 0, null);
+                new KilnException(
+                        Status.Code.INVALID_ARGUMENT, "int32 and float32", detail.build(), 0, null);
         assertEquals("DTYPE_MISMATCH: int32 and float32 (node 2, SUB) [mine]", failed.getMessage());
         assertEquals(failed.getMessage(), failed.rethrown().getMessage());
         ErrorDetail tomorrow = ErrorDetail.newBuilder().setCodeValue(999).build();
-        assertEquals("999", new KilnException(Status.Code.ABORTED, "", tomorrow, 0, null).codeName());
+        assertEquals(
+                "999", new KilnException(Status.Code.ABORTED, "", tomorrow, 0, null).codeName());
     }
 }

@@ -4,9 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 
 import io.grpc.Status;
-
 import kiln.v1.ErrorCode;
-
 import org.junit.jupiter.api.function.Executable;
 
 /** How tests say which failure they expect. */

@@ -8,16 +8,13 @@ import com.google.gson.JsonElement;
 import com.google.gson.JsonObject;
 import com.google.gson.JsonParser;
 import com.google.protobuf.util.JsonFormat;
-
-import kiln.v1.ErrorCode;
-
-import org.junit.jupiter.api.Test;
-
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.HexFormat;
 import java.util.OptionalInt;
+import kiln.v1.ErrorCode;
+import org.junit.jupiter.api.Test;
 
 class GraphHashTest {
     @Test

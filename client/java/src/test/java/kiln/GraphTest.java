@@ -2,21 +2,19 @@ package kiln;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.NoSuchFileException;
+import java.nio.file.Path;
+import java.util.List;
 import kiln.v1.BufferArg;
 import kiln.v1.ErrorCode;
 import kiln.v1.GradientResponse;
 import kiln.v1.Op;
 import kiln.v1.Signature;
 import kiln.v1.UOp;
-
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
-
-import java.io.IOException;
-import java.nio.file.Files;
-import java.nio.file.NoSuchFileException;
-import java.nio.file.Path;
-import java.util.List;
 
 class GraphTest {
     private final Graph g = new Graph();
@@ -40,7 +38,8 @@ class GraphTest {
         Fails.with(ErrorCode.SHAPE_MISMATCH, () -> g.paramAt(0, "x", DType.FLOAT32, 4));
         Fails.with(ErrorCode.SHAPE_MISMATCH, () -> x.matmul(x));
         Fails.with(ErrorCode.SHAPE_MISMATCH, () -> x.conv2d(x));
-        Fails.with(ErrorCode.SHAPE_MISMATCH, () -> g.full(DType.INT8, 1, 1, 1, 2, 2).maxPool2d(3, 1));
+        Fails.with(
+                ErrorCode.SHAPE_MISMATCH, () -> g.full(DType.INT8, 1, 1, 1, 2, 2).maxPool2d(3, 1));
         Fails.with(ErrorCode.SHAPE_MISMATCH, () -> x.sum().transpose());
         Fails.with(ErrorCode.SHAPE_MISMATCH, () -> x.broadcast(3));
     }
@@ -48,9 +47,13 @@ class GraphTest {
     @Test
     void sizesThatOverflow() {
         Tensor large = g.full(DType.FLOAT64, 1, 1L << 31, 1L << 28);
-        Fails.with(ErrorCode.SIZE_OVERFLOW, () -> large.reshape(1L << 59, 1).add(g.full(DType.FLOAT64, 1, 1, 64)));
+        Fails.with(
+                ErrorCode.SIZE_OVERFLOW,
+                () -> large.reshape(1L << 59, 1).add(g.full(DType.FLOAT64, 1, 1, 64)));
         Fails.with(ErrorCode.SIZE_OVERFLOW, () -> g.param("y", DType.INT64, Long.MAX_VALUE));
-        Fails.with(ErrorCode.SHAPE_MISMATCH, () -> x.pad(0, new long[] {Long.MAX_VALUE, 1}, new long[2]));
+        Fails.with(
+                ErrorCode.SHAPE_MISMATCH,
+                () -> x.pad(0, new long[] {Long.MAX_VALUE, 1}, new long[2]));
         Fails.with(ErrorCode.SIZE_OVERFLOW, () -> x.reshape(Long.MAX_VALUE, Long.MAX_VALUE));
         Tensor image = g.full(DType.INT8, 1, 1, 1, 1L << 40, 1);
         Fails.with(ErrorCode.SIZE_OVERFLOW, () -> image.maxPool2d(1L << 40, 1));
@@ -82,7 +85,8 @@ class GraphTest {
         Tensor one = made.param("x", DType.FLOAT32, 4);
         made.output(one.add(1).mul(one.add(1)));
         one.exp(); // needed by nothing
-        // x and 1 with two sizes and three shapes, and how 1 is stretched; the sum, the product, the root.
+        // x and 1 with two sizes and three shapes, and how 1 is stretched; the sum, the product,
+        // the root.
         assertEquals(11, made.build().getNodesCount());
     }
 

@@ -1,7 +1,6 @@
 package kiln;
 
 import com.google.protobuf.ByteString;
-
 import io.grpc.MethodDescriptor;
 import io.grpc.Server;
 import io.grpc.ServerServiceDefinition;
@@ -9,7 +8,17 @@ import io.grpc.Status;
 import io.grpc.netty.shaded.io.grpc.netty.NettyServerBuilder;
 import io.grpc.stub.ServerCalls;
 import io.grpc.stub.StreamObserver;
-
+import java.io.ByteArrayInputStream;
+import java.io.IOException;
+import java.io.InputStream;
+import java.io.UncheckedIOException;
+import java.net.InetSocketAddress;
+import java.time.Duration;
+import java.util.List;
+import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.function.Function;
+import java.util.function.UnaryOperator;
 import kiln.v1.AllocateRequest;
 import kiln.v1.AllocateResponse;
 import kiln.v1.BufferServiceGrpc;
@@ -35,19 +44,10 @@ import kiln.v1.SubmitWelcome;
 import kiln.v1.WriteRequest;
 import kiln.v1.WriteResponse;
 
-import java.io.ByteArrayInputStream;
-import java.io.IOException;
-import java.io.InputStream;
-import java.io.UncheckedIOException;
-import java.net.InetSocketAddress;
-import java.time.Duration;
-import java.util.List;
-import java.util.concurrent.CopyOnWriteArrayList;
-import java.util.concurrent.atomic.AtomicInteger;
-import java.util.function.Function;
-import java.util.function.UnaryOperator;
-
-/** A server that answers as kilnd does, where nothing is computed, and whatever a test wants instead. */
+/**
+ * A server that answers as kilnd does, where nothing is computed, and whatever a test wants
+ * instead.
+ */
 final class Liar implements AutoCloseable {
     /** What a stream's command brings; `to` is the stream's other direction. */
     interface Submit {

@@ -6,23 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.google.protobuf.ByteString;
-
 import io.grpc.Status;
-
-import kiln.v1.AllocateResponse;
-import kiln.v1.BufferDescription;
-import kiln.v1.CompileResponse;
-import kiln.v1.ErrorCode;
-import kiln.v1.ExecuteResponse;
-import kiln.v1.ReadResponse;
-import kiln.v1.ResultValue;
-import kiln.v1.Signature;
-import kiln.v1.Tensor;
-
-import org.junit.jupiter.api.AfterEach;
-import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.Timeout;
-
 import java.io.IOException;
 import java.net.InetAddress;
 import java.net.ServerSocket;
@@ -35,8 +19,23 @@ import java.util.concurrent.CancellationException;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
+import kiln.v1.AllocateResponse;
+import kiln.v1.BufferDescription;
+import kiln.v1.CompileResponse;
+import kiln.v1.ErrorCode;
+import kiln.v1.ExecuteResponse;
+import kiln.v1.ReadResponse;
+import kiln.v1.ResultValue;
+import kiln.v1.Signature;
+import kiln.v1.Tensor;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
 
-/** A server that says what no kilnd would: the client tells, and neither falls over nor waits for ever. */
+/**
+ * A server that says what no kilnd would: the client tells, and neither falls over nor waits for
+ * ever.
+ */
 @Timeout(value = 120)
 class LiesTest {
     private final Liar liar = new Liar();
@@ -69,7 +68,8 @@ class LiesTest {
         return CompileResponse.newBuilder().setSignature(signature).build();
     }
 
-    private static BufferDescription described(long handle, long bytes, DType dtype, long... shape) {
+    private static BufferDescription described(
+            long handle, long bytes, DType dtype, long... shape) {
         BufferDescription.Builder made = BufferDescription.newBuilder().setHandle(handle);
         made.setBytes(bytes).setDtype(dtype.wire);
         return made.addAllShape(Shapes.boxed(shape)).build();
@@ -94,7 +94,8 @@ class LiesTest {
         }
         // What a stream makes has the size that the signature says.
         for (long bytes : new long[] {-1, 17, Long.MAX_VALUE}) {
-            liar.compile = request -> signed(Signature.newBuilder().addResults(result().setBytes(bytes)));
+            liar.compile =
+                    request -> signed(Signature.newBuilder().addResults(result().setBytes(bytes)));
             Program program = client.compile(added());
             Fails.with(ErrorCode.INTERNAL_FAULT, () -> client.stream().run(program));
         }
@@ -115,7 +116,9 @@ class LiesTest {
                         List.of(held(described(5, huge, DType.INT8, huge))),
                         List.of(held(described(5, 16, DType.FLOAT32, 5))),
                         List.of(held(described(5, 16, DType.FLOAT32, huge, huge))),
-                        List.of(held(described(5, 16, DType.FLOAT32, 4)), ResultValue.getDefaultInstance()));
+                        List.of(
+                                held(described(5, 16, DType.FLOAT32, 4)),
+                                ResultValue.getDefaultInstance()));
         for (List<ResultValue> lie : lies) {
             liar.execute = request -> ExecuteResponse.newBuilder().addAllResults(lie).build();
             liar.freed.clear();
@@ -169,7 +172,10 @@ class LiesTest {
         List<BufferDescription> lies =
                 List.of(
                         BufferDescription.getDefaultInstance(),
-                        BufferDescription.newBuilder().setHandle(3).setBytes(Long.MAX_VALUE).build(),
+                        BufferDescription.newBuilder()
+                                .setHandle(3)
+                                .setBytes(Long.MAX_VALUE)
+                                .build(),
                         BufferDescription.newBuilder().setHandle(3).setBytes(-16).build(),
                         described(3, 16, DType.FLOAT32, -2, -2),
                         described(3, 16, DType.FLOAT32, 1L << 62, 4));
@@ -184,11 +190,13 @@ class LiesTest {
         BufferDescription said = described(3, 16, DType.INT8, 16);
         liar.allocate = request -> AllocateResponse.newBuilder().setBuffer(said).build();
         DeviceBuffer buffer = client().allocate(16);
-        List<List<Integer>> lies = List.of(List.of(), List.of(15), List.of(17), List.of(8, 9), List.of(8, 8, 1));
+        List<List<Integer>> lies =
+                List.of(List.of(), List.of(15), List.of(17), List.of(8, 9), List.of(8, 8, 1));
         for (List<Integer> lie : lies) {
             liar.read = request -> lie.stream().map(LiesTest::chunk).toList();
             Fails.with(ErrorCode.INTERNAL_FAULT, () -> buffer.read());
-            Fails.with(ErrorCode.INTERNAL_FAULT, () -> buffer.read(0, ByteBuffer.allocateDirect(16)));
+            Fails.with(
+                    ErrorCode.INTERNAL_FAULT, () -> buffer.read(0, ByteBuffer.allocateDirect(16)));
         }
         liar.read = request -> List.of(chunk(0), chunk(7), chunk(9));
         assertEquals(16, buffer.read().count());
@@ -237,7 +245,9 @@ class LiesTest {
         assertThrows(CancellationException.class, givenUp::join);
         CompletableFuture<DeviceBuffer> open = client.allocateAsync(16, CallOptions.DEFAULT);
         client.close();
-        assertEquals(Status.Code.UNAVAILABLE, KilnException.of(open.handle((made, failed) -> failed).join()).status());
+        assertEquals(
+                Status.Code.UNAVAILABLE,
+                KilnException.of(open.handle((made, failed) -> failed).join()).status());
         assertThrows(KilnException.class, () -> client.allocate(16));
         Fails.with(Status.Code.CANCELLED, () -> client.stream());
     }
@@ -252,7 +262,12 @@ class LiesTest {
                 };
         client();
         CompletableFuture<KilnException> told = new CompletableFuture<>();
-        Thread waits = new Thread(() -> told.complete(assertThrows(KilnException.class, () -> client.allocate(16))));
+        Thread waits =
+                new Thread(
+                        () ->
+                                told.complete(
+                                        assertThrows(
+                                                KilnException.class, () -> client.allocate(16))));
         waits.start();
         assertTrue(asked.await(60, TimeUnit.SECONDS));
         waits.interrupt();
@@ -265,8 +280,11 @@ class LiesTest {
         ConnectOptions soon = ConnectOptions.DEFAULT.withTimeout(Duration.ofMillis(300));
         try (ServerSocket silent = new ServerSocket(0, 50, InetAddress.getLoopbackAddress())) {
             String address = "127.0.0.1:" + silent.getLocalPort();
-            KilnException failed = Fails.with(Status.Code.UNAVAILABLE, () -> KilnClient.connect(address, soon));
-            assertTrue(failed.getMessage().contains("no server answers at " + address), failed.getMessage());
+            KilnException failed =
+                    Fails.with(Status.Code.UNAVAILABLE, () -> KilnClient.connect(address, soon));
+            assertTrue(
+                    failed.getMessage().contains("no server answers at " + address),
+                    failed.getMessage());
         }
         KilnException unsafe =
                 Fails.with(
@@ -274,12 +292,19 @@ class LiesTest {
                         () ->
                                 KilnClient.connect(
                                         liar.address(),
-                                        ConnectOptions.DEFAULT.withTls().withTimeout(Duration.ofMinutes(1))));
+                                        ConnectOptions.DEFAULT
+                                                .withTls()
+                                                .withTimeout(Duration.ofMinutes(1))));
         assertTrue(unsafe.getMessage().contains("no safe connection"), unsafe.getMessage());
-        Fails.with(ErrorCode.UNKNOWN_DEVICE, () -> KilnClient.connect(liar.address(), ConnectOptions.DEFAULT.withDevice("X")));
+        Fails.with(
+                ErrorCode.UNKNOWN_DEVICE,
+                () -> KilnClient.connect(liar.address(), ConnectOptions.DEFAULT.withDevice("X")));
     }
 
-    /** A session that is gone while no other is granted is not asked after all the time; nor one of no time. */
+    /**
+     * A session that is gone while no other is granted is not asked after all the time; nor one of
+     * no time.
+     */
     @Test
     void renewalsRest() {
         liar.mayOpen = false;
@@ -309,8 +334,10 @@ class LiesTest {
             try (KilnClient one = liar.client()) {
                 one.stream().fence();
                 for (Thread thread : Thread.getAllStackTraces().keySet()) {
-                    boolean isNew = !before.contains(thread) && thread.getName().startsWith("kiln-");
-                    assertFalse(isNew && !thread.isDaemon(), thread + " keeps a program from its end");
+                    boolean isNew =
+                            !before.contains(thread) && thread.getName().startsWith("kiln-");
+                    assertFalse(
+                            isNew && !thread.isDaemon(), thread + " keeps a program from its end");
                 }
             }
         }

@@ -6,13 +6,10 @@ import static org.junit.jupiter.api.Assertions.assertSame;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.grpc.Status;
-
-import kiln.v1.ErrorCode;
-
-import org.junit.jupiter.api.Test;
-
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
+import kiln.v1.ErrorCode;
+import org.junit.jupiter.api.Test;
 
 class NdArrayTest {
     @Test
@@ -32,7 +29,8 @@ class NdArrayTest {
 
     @Test
     void aBuffersMemoryIsShared() {
-        for (ByteBuffer memory : new ByteBuffer[] {ByteBuffer.allocate(9), ByteBuffer.allocateDirect(9)}) {
+        for (ByteBuffer memory :
+                new ByteBuffer[] {ByteBuffer.allocate(9), ByteBuffer.allocateDirect(9)}) {
             memory.order(ByteOrder.LITTLE_ENDIAN).position(1);
             NdArray array = NdArray.of(DType.INT64, memory, 1);
             memory.putLong(1, -8);
@@ -69,14 +67,28 @@ class NdArrayTest {
             assertArrayEquals(new double[] {wanted[at]}, found, dtypes[at].toString());
         }
         assertArrayEquals(
-                new double[] {1.5, -2}, NdArray.of(DType.BFLOAT16, new double[] {1.5, -2}).numbers());
+                new double[] {1.5, -2},
+                NdArray.of(DType.BFLOAT16, new double[] {1.5, -2}).numbers());
     }
 
     @Test
     void floatsRoundAsJavasOwn() {
         double[] values = {
-            0, -0.0, 1, -1.5, Math.PI, 1e-45, 7e-46, 1e-40, 3.4e38, 3.5e38, (1 << 24) + 1,
-            Double.MIN_VALUE, Double.MAX_VALUE, Double.POSITIVE_INFINITY, Double.NEGATIVE_INFINITY
+            0,
+            -0.0,
+            1,
+            -1.5,
+            Math.PI,
+            1e-45,
+            7e-46,
+            1e-40,
+            3.4e38,
+            3.5e38,
+            (1 << 24) + 1,
+            Double.MIN_VALUE,
+            Double.MAX_VALUE,
+            Double.POSITIVE_INFINITY,
+            Double.NEGATIVE_INFINITY
         };
         for (double value : values) {
             long single = FloatFormat.of(kiln.v1.DType.FLOAT32).pattern(value);

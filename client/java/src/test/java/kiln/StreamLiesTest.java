@@ -6,20 +6,8 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.google.protobuf.ByteString;
-
 import io.grpc.Status;
 import io.grpc.stub.StreamObserver;
-
-import kiln.v1.CommandFailed;
-import kiln.v1.ErrorCode;
-import kiln.v1.SubmitRequest;
-import kiln.v1.SubmitResponse;
-
-import org.junit.jupiter.api.AfterEach;
-import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.Timeout;
-import org.junit.jupiter.api.io.TempDir;
-
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.file.Files;
@@ -28,6 +16,14 @@ import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CopyOnWriteArrayList;
+import kiln.v1.CommandFailed;
+import kiln.v1.ErrorCode;
+import kiln.v1.SubmitRequest;
+import kiln.v1.SubmitResponse;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.io.TempDir;
 
 /** Streams of a server that is lost, silent, or lies. */
 @Timeout(value = 120)
@@ -74,7 +70,11 @@ class StreamLiesTest {
                 (request, to, number) -> {
                     Liar.honest(request.toBuilder().setAnswer(false).build(), to);
                     if (request.getAnswer()) {
-                        to.onNext(to(request).setMore(true).setData(ByteString.copyFrom(new byte[1])).build());
+                        to.onNext(
+                                to(request)
+                                        .setMore(true)
+                                        .setData(ByteString.copyFrom(new byte[1]))
+                                        .build());
                     }
                 });
         isTold(
@@ -109,7 +109,10 @@ class StreamLiesTest {
             liar.submit =
                     (request, to, number) -> {
                         if (request.hasRead()) {
-                            to.onNext(to(request).setData(ByteString.copyFrom(new byte[bytes])).build());
+                            to.onNext(
+                                    to(request)
+                                            .setData(ByteString.copyFrom(new byte[bytes]))
+                                            .build());
                         } else {
                             Liar.honest(request, to);
                         }
@@ -125,7 +128,8 @@ class StreamLiesTest {
         CommandStream stream = client.stream();
         for (int round = 0; round < 20; round++) {
             for (int count = 0; count < 200; count++) {
-                stream.zeros(DType.FLOAT32, 4).takeForFree(); // or the collector sends commands, too
+                stream.zeros(DType.FLOAT32, 4)
+                        .takeForFree(); // or the collector sends commands, too
             }
             stream.fence();
         }
@@ -236,7 +240,8 @@ class StreamLiesTest {
     @Test
     void aTokenThatCannotBeSentEndsTheStream(@TempDir Path folder) throws IOException {
         Path file = Files.writeString(folder.resolve("token"), "good");
-        ConnectOptions options = ConnectOptions.DEFAULT.withTokenFile(file).withTimeout(Duration.ofMinutes(1));
+        ConnectOptions options =
+                ConnectOptions.DEFAULT.withTokenFile(file).withTimeout(Duration.ofMinutes(1));
         try (KilnClient one = KilnClient.connect(liar.address(), options)) {
             liar.submit = (request, to, number) -> lost(to, Status.Code.UNAVAILABLE);
             Files.writeString(file, "a\nb");
