@@ -10,6 +10,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 import unittest
 from typing import Callable, List, NamedTuple, Optional
 
@@ -104,18 +105,25 @@ def maven():
 
 
 def java(program):
-    """Fetches what pom.xml names where it is not there yet, generates the messages, and compiles."""
+    """Fetches what pom.xml names where it is not there yet, generates the messages, and compiles, where anything is newer."""
     version = printed(["javac", "-version"], JAVA, os.environ, None).split()[1]
     if int(version.split(".")[0]) < 17:
         raise unittest.SkipTest("client/java wants Java 17, and this is %s" % version)
-    words_of_maven(program, "test-compile", why="what client/java is built of cannot be had")
+    rooms = [JAVA / name for name in ("src", "adapter", "examples")] + [ROOT / "proto" / "kiln"]
+    sources = [JAVA / "pom.xml"] + [path for room in rooms for path in room.rglob("*") if path.suffix in (".java", ".proto")]
+    stamp = JAVA / "target" / "kiln.stamp"
+    if not stamp.exists() or stamp.stat().st_mtime < max(path.stat().st_mtime for path in sources):
+        begun = time.time()
+        words_of_maven(program, "test-compile", why="what client/java is built of cannot be had")
+        stamp.touch()
+        os.utime(stamp, (begun, begun))
     return words_of_java("kiln.adapter.Main")
 
 
-def words_of_java(name):
-    """How a class of client/java, which is compiled already, is run: as what ends soon."""
+def words_of_java(*words):
+    """How a class of client/java, which is compiled already, or a file of one class is run: as what ends soon."""
     places = [JAVA / "target" / "test-classes", JAVA / "target" / "classes", (JAVA / "target" / "classpath").read_text()]
-    return ["java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", ":".join(map(str, places)), name]
+    return ["java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", ":".join(map(str, places)), *words]
 
 
 def words_of_maven(program, *words, why=None, **environment):

@@ -1,8 +1,7 @@
 package kiln.examples;
 
 import java.io.IOException;
-import java.nio.file.Files;
-import java.nio.file.Path;
+import java.nio.file.*;
 import java.util.*;
 import kiln.*;
 
