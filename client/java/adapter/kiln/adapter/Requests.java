@@ -217,7 +217,7 @@ final class Requests {
     }
 
     private JsonObject compile(Ask r) {
-        Program program = one(r).client.compile(r.graph());
+        Program program = one(r).client.compile(r.graph(), null, r.options());
         programs.put(r.text("as"), program);
         return with("hash", HexFormat.of().formatHex(program.hash()));
     }

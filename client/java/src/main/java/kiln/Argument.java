@@ -5,7 +5,7 @@ package kiln;
  * number for a variable, or one of these by name.
  */
 public sealed interface Argument
-        permits NdArray, DeviceBuffer, BufferPart, Argument.Whole, Argument.Named {
+        permits NdArray, DeviceBuffer, Argument.Part, Argument.Whole, Argument.Named {
     /** A variable's value. */
     static Argument integer(long value) {
         return new Whole(value);
@@ -24,4 +24,7 @@ public sealed interface Argument
 
     /** An argument by name. */
     record Named(String name, Argument value) implements Argument {}
+
+    /** The part of a buffer from a byte on; {@link DeviceBuffer#at} makes it. */
+    record Part(DeviceBuffer buffer, long offset) implements Argument {}
 }

@@ -120,7 +120,7 @@ public final class CommandStream {
      * the read out.
      */
     public CompletableFuture<NdArray> read(DeviceBuffer from) {
-        Pending pending = new Pending(from.bytes());
+        Window.Pending pending = new Window.Pending(from.bytes());
         ReadCommand.Builder command =
                 ReadCommand.newBuilder().setBuffer(from.ref(0)).setBytes(from.bytes());
         link.send(SubmitRequest.newBuilder().setRead(command), pending);
@@ -182,8 +182,8 @@ public final class CommandStream {
         if (given instanceof DeviceBuffer whole) {
             return whole;
         }
-        if (given instanceof BufferPart part) {
-            return part.buffer;
+        if (given instanceof Argument.Part part) {
+            return part.buffer();
         }
         throw Failures.badArgument(
                 "parameter \"%s\" is updated in place: upload it", parameter.getName());
@@ -225,7 +225,7 @@ public final class CommandStream {
 
     /** Ends when all before it has ended; by the first failure that nobody was told. */
     public CompletableFuture<Void> fenceAsync() {
-        Pending pending = new Pending(0);
+        Window.Pending pending = new Window.Pending(0);
         link.send(Link.fence(), pending);
         return pending.future.thenAccept(
                 reached -> {

@@ -14,7 +14,9 @@ import io.grpc.Metadata;
 import io.grpc.MethodDescriptor;
 import io.grpc.Status;
 import io.grpc.netty.shaded.io.grpc.netty.NettyChannelBuilder;
+import java.util.Set;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.RejectedExecutionException;
@@ -69,6 +71,7 @@ final class Connection {
     final ExecutorService executor;
     final ScheduledThreadPoolExecutor timer;
     final Session session;
+    private final Set<CompletableFuture<Void>> delays = ConcurrentHashMap.newKeySet();
     private final ManagedChannel channel;
     private final Channel intercepted;
     private final Identity identity;
@@ -156,13 +159,14 @@ final class Connection {
     }
 
     /**
-     * Ends when so many nanoseconds are over; by a failure if the connection was closed meanwhile.
+     * Ends when so many nanoseconds are over; by a failure when the connection is closed before.
      */
     CompletableFuture<Void> delay(long nanos) {
         CompletableFuture<Void> over = new CompletableFuture<>();
+        delays.add(over);
+        over.whenComplete((rested, closed) -> delays.remove(over));
         try {
-            timer.schedule(
-                    () -> executor.execute(() -> over.complete(null)), nanos, TimeUnit.NANOSECONDS);
+            timer.schedule(() -> later(() -> over.complete(null)), nanos, TimeUnit.NANOSECONDS);
         } catch (RejectedExecutionException closed) {
             over.completeExceptionally(Failures.closed());
         }
@@ -178,9 +182,16 @@ final class Connection {
         }
     }
 
+    /** What a call says of a connection that was closed is not that the server is gone. */
+    KilnException told(KilnException failed) {
+        boolean isClosed = channel.isShutdown() && failed.status() == Status.Code.UNAVAILABLE;
+        return isClosed ? Failures.closed() : failed;
+    }
+
     /** Ends all calls. Twice is once. */
     void close() {
         timer.shutdownNow();
+        delays.forEach(over -> over.completeExceptionally(Failures.closed()));
         channel.shutdownNow();
         try {
             channel.awaitTermination(PONG, TimeUnit.SECONDS);

@@ -119,9 +119,9 @@ public final class DeviceBuffer implements Argument, AutoCloseable {
     }
 
     /** The part from a byte on, as an argument of programs. */
-    public BufferPart at(long offset) {
+    public Argument at(long offset) {
         inside(offset, 0);
-        return new BufferPart(this, offset);
+        return new Argument.Part(this, offset);
     }
 
     KilnClient client() {
@@ -195,7 +195,7 @@ public final class DeviceBuffer implements Argument, AutoCloseable {
 
     /**
      * Fills `into` from its position to its limit with what is at an offset, and moves its
-     * position.
+     * position. One that was given up may still be written to for a moment.
      */
     public CompletableFuture<Void> readAsync(long offset, ByteBuffer into, CallOptions options) {
         return Operation.of(client.connection, options, operation -> read(operation, offset, into));

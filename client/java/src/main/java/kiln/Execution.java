@@ -244,8 +244,8 @@ final class Execution {
         for (Argument value : bound.values()) {
             if (value instanceof DeviceBuffer buffer) {
                 own.add(buffer.handle());
-            } else if (value instanceof BufferPart part) {
-                own.add(part.buffer.handle());
+            } else if (value instanceof Argument.Part part) {
+                own.add(part.buffer().handle());
             }
         }
         return own;

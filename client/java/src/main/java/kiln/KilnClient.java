@@ -124,25 +124,25 @@ public final class KilnClient implements AutoCloseable {
                                 .thenApply(answer -> Program.of(this, graph, compiler, answer)));
     }
 
-    /** Compiles a graph, or finds it compiled, and waits. */
-    public Program compile(kiln.v1.Graph graph) {
-        return Operation.await(compileAsync(graph, null, CallOptions.DEFAULT));
-    }
-
-    /** Compiles a graph, or finds it compiled, and waits. */
-    public Program compile(Graph graph) {
-        return compile(graph, null, CallOptions.DEFAULT);
+    /** Compiles a graph, or finds it compiled, and waits. The compiler's options may be null. */
+    public Program compile(kiln.v1.Graph graph, CompileOptions compiler, CallOptions options) {
+        return Operation.await(compileAsync(graph, compiler, options));
     }
 
     /** Compiles a graph, or finds it compiled, and waits. The compiler's options may be null. */
     public Program compile(Graph graph, CompileOptions compiler, CallOptions options) {
         int outputs = graph.resultCount();
-        Program made = Operation.await(compileAsync(graph.build(), compiler, options));
+        Program made = compile(graph.build(), compiler, options);
         int results = made.signature().getResultsCount();
         if (results != outputs) {
             throw Failures.badServer("says that %d outputs give %d results", outputs, results);
         }
         return made;
+    }
+
+    /** Compiles a graph, or finds it compiled, and waits. */
+    public Program compile(Graph graph) {
+        return compile(graph, null, CallOptions.DEFAULT);
     }
 
     /**

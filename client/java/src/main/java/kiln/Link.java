@@ -78,7 +78,7 @@ final class Link {
      * Sends a command, which waits while as much is unconfirmed as may be. Without `pending`,
      * nobody waits for it.
      */
-    void send(SubmitRequest.Builder request, Pending pending) {
+    void send(SubmitRequest.Builder request, Window.Pending pending) {
         lock.lock();
         try {
             while (ended == null && window.isFull()) {
@@ -133,7 +133,7 @@ final class Link {
 
     /** Ends the stream when all that was sent has ended, which a fence tells, or soon. */
     void close(Duration most) {
-        Pending pending = new Pending(0);
+        Window.Pending pending = new Window.Pending(0);
         boolean waits =
                 locked(
                         () -> {

@@ -55,7 +55,7 @@ final class Operation {
                     if (failed == null) {
                         given.complete(value);
                     } else {
-                        given.completeExceptionally(Failures.of(failed));
+                        given.completeExceptionally(connection.told(Failures.of(failed)));
                     }
                 });
         return given;

@@ -207,8 +207,8 @@ public final class Program {
             made.setTensor(tensor);
         } else if (value instanceof DeviceBuffer buffer) {
             made.setBuffer(buffer.ref(0));
-        } else if (value instanceof BufferPart part) {
-            made.setBuffer(part.buffer.ref(part.offset));
+        } else if (value instanceof Argument.Part part) {
+            made.setBuffer(part.buffer().ref(part.offset()));
         } else {
             made.setInteger(((Argument.Whole) value).value());
         }

@@ -1,10 +1,12 @@
 package kiln;
 
+import com.google.protobuf.ByteString;
 import io.grpc.Status;
 import java.nio.ByteBuffer;
 import java.util.ArrayDeque;
 import java.util.Iterator;
 import java.util.TreeMap;
+import java.util.concurrent.CompletableFuture;
 import kiln.v1.SubmitRequest;
 import kiln.v1.SubmitResponse;
 
@@ -197,5 +199,45 @@ final class Window {
         kept.clear();
         unsent.clear();
         bytes = 0;
+    }
+
+    /** An answer that is on its way, of so many bytes of data. The same lock guards it. */
+    static final class Pending {
+        final CompletableFuture<ByteBuffer> future = new CompletableFuture<>();
+        final long bytes;
+        private ByteBuffer data;
+
+        Pending(long bytes) {
+            this.bytes = bytes;
+        }
+
+        /** It comes again, from its beginning. */
+        void again() {
+            data = null;
+        }
+
+        /** Takes a piece; a failure for more than was asked for. */
+        void add(ByteString piece, long command) {
+            long had = data == null ? 0 : data.position();
+            if (piece.size() > bytes - had) {
+                throw Failures.badServer(
+                        "answered command %d with more than the %d bytes asked for",
+                        command, bytes);
+            }
+            if (data == null) {
+                data = Memory.room(bytes);
+            }
+            piece.copyTo(data);
+        }
+
+        /** All has come; a failure if that is less than was asked for. */
+        ByteBuffer whole(long command) {
+            long had = data == null ? 0 : data.position();
+            if (had != bytes) {
+                throw Failures.badServer(
+                        "sent %d bytes of command %d, not %d", had, command, bytes);
+            }
+            return data == null ? ByteBuffer.allocate(0) : data.flip();
+        }
     }
 }

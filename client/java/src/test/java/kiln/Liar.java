@@ -5,6 +5,7 @@ import io.grpc.MethodDescriptor;
 import io.grpc.Server;
 import io.grpc.ServerServiceDefinition;
 import io.grpc.Status;
+import io.grpc.StatusRuntimeException;
 import io.grpc.netty.shaded.io.grpc.netty.NettyServerBuilder;
 import io.grpc.stub.ServerCalls;
 import io.grpc.stub.StreamObserver;
@@ -159,7 +160,13 @@ final class Liar implements AutoCloseable {
                 .addMethod(
                         lied(BufferServiceGrpc.getAllocateMethod()),
                         ServerCalls.asyncUnaryCall(
-                                (request, to) -> answer(to, allocate.apply(request), Status.OK)))
+                                (request, to) -> {
+                                    try {
+                                        answer(to, allocate.apply(request), Status.OK);
+                                    } catch (StatusRuntimeException refused) {
+                                        to.onError(refused);
+                                    }
+                                }))
                 .addMethod(
                         lied(BufferServiceGrpc.getFreeMethod()),
                         ServerCalls.asyncUnaryCall(

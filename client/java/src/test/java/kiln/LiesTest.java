@@ -5,8 +5,10 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import com.google.protobuf.Any;
 import com.google.protobuf.ByteString;
 import io.grpc.Status;
+import io.grpc.protobuf.StatusProto;
 import java.io.IOException;
 import java.net.InetAddress;
 import java.net.ServerSocket;
@@ -23,6 +25,7 @@ import kiln.v1.AllocateResponse;
 import kiln.v1.BufferDescription;
 import kiln.v1.CompileResponse;
 import kiln.v1.ErrorCode;
+import kiln.v1.ErrorDetail;
 import kiln.v1.ExecuteResponse;
 import kiln.v1.ReadResponse;
 import kiln.v1.ResultValue;
@@ -246,10 +249,29 @@ class LiesTest {
         CompletableFuture<DeviceBuffer> open = client.allocateAsync(16, CallOptions.DEFAULT);
         client.close();
         assertEquals(
-                Status.Code.UNAVAILABLE,
+                Status.Code.CANCELLED,
                 KilnException.of(open.handle((made, failed) -> failed).join()).status());
-        assertThrows(KilnException.class, () -> client.allocate(16));
+        Fails.with(Status.Code.CANCELLED, () -> client.allocate(16));
         Fails.with(Status.Code.CANCELLED, () -> client.stream());
+    }
+
+    /** What waits to be asked again when its client is closed is told. */
+    @Test
+    void noTryIsWaitedForAfterTheEnd() throws InterruptedException {
+        CountDownLatch asked = new CountDownLatch(1);
+        ErrorDetail detail = ErrorDetail.newBuilder().setRetryAfterMs(1900).build();
+        com.google.rpc.Status.Builder busy =
+                com.google.rpc.Status.newBuilder().setCode(Status.Code.RESOURCE_EXHAUSTED.value());
+        busy.addDetails(Any.pack(detail));
+        liar.allocate =
+                request -> {
+                    asked.countDown();
+                    throw StatusProto.toStatusRuntimeException(busy.build());
+                };
+        CompletableFuture<DeviceBuffer> waits = client().allocateAsync(16, CallOptions.DEFAULT);
+        assertTrue(asked.await(60, TimeUnit.SECONDS));
+        client.close();
+        assertTrue(waits.handle((made, failed) -> failed).join() instanceof KilnException);
     }
 
     @Test
