@@ -123,8 +123,18 @@ public final class CommandStream {
         Window.Pending pending = new Window.Pending(from.bytes());
         ReadCommand.Builder command =
                 ReadCommand.newBuilder().setBuffer(from.ref(0)).setBytes(from.bytes());
-        link.send(SubmitRequest.newBuilder().setRead(command), pending);
-        return pending.future.thenApply(from::array);
+        return ask(SubmitRequest.newBuilder().setRead(command), pending).thenApply(from::array);
+    }
+
+    /** That the stream has ended, the future tells. */
+    private CompletableFuture<ByteBuffer> ask(
+            SubmitRequest.Builder request, Window.Pending pending) {
+        try {
+            link.send(request, pending);
+            return pending.future;
+        } catch (KilnException ended) {
+            return CompletableFuture.failedFuture(ended);
+        }
     }
 
     /** Runs a program, and gives its results as buffers. */
@@ -225,15 +235,14 @@ public final class CommandStream {
 
     /** Ends when all before it has ended; by the first failure that nobody was told. */
     public CompletableFuture<Void> fenceAsync() {
-        Window.Pending pending = new Window.Pending(0);
-        link.send(Link.fence(), pending);
-        return pending.future.thenAccept(
-                reached -> {
-                    KilnException failed = link.takeFailure();
-                    if (failed != null) {
-                        throw failed;
-                    }
-                });
+        return ask(Link.fence(), new Window.Pending(0))
+                .thenAccept(
+                        reached -> {
+                            KilnException failed = link.takeFailure();
+                            if (failed != null) {
+                                throw failed;
+                            }
+                        });
     }
 
     /** Waits until all before it has ended, and tells the first failure that nobody was told. */

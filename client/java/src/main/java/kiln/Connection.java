@@ -18,10 +18,11 @@ import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ExecutorService;
-import java.util.concurrent.Executors;
 import java.util.concurrent.RejectedExecutionException;
 import java.util.concurrent.ScheduledThreadPoolExecutor;
+import java.util.concurrent.SynchronousQueue;
 import java.util.concurrent.ThreadFactory;
+import java.util.concurrent.ThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicLong;
@@ -64,6 +65,9 @@ final class Connection {
     /** gRPC's own pauses between two tries to connect grow to two minutes, and cannot be set. */
     private static final long AGAIN = TimeUnit.SECONDS.toNanos(1);
 
+    /** Seconds after which a thread ends that has nothing to do. */
+    private static final long IDLE = 10;
+
     private static final AtomicInteger CLIENTS = new AtomicInteger();
 
     final String address;
@@ -81,7 +85,16 @@ final class Connection {
         this.address = address;
         this.identity = identity;
         String name = "kiln-" + CLIENTS.incrementAndGet();
-        executor = Executors.newCachedThreadPool(daemons(name + "-call"));
+        executor =
+                new ThreadPoolExecutor(
+                        0,
+                        Integer.MAX_VALUE,
+                        IDLE,
+                        TimeUnit.SECONDS,
+                        new SynchronousQueue<>(),
+                        daemons(name + "-call"),
+                        (late, closed) ->
+                                late.run()); // of a client that is closed, to tell who asks
         timer = new ScheduledThreadPoolExecutor(1, daemons(name + "-timer"));
         timer.setRemoveOnCancelPolicy(true);
         session = new Session(this, identity.options.lease);
@@ -175,11 +188,7 @@ final class Connection {
 
     /** Runs what may wait for other answers of the call that is answered now. */
     void later(Runnable does) {
-        try {
-            executor.execute(does);
-        } catch (RejectedExecutionException closed) {
-            does.run();
-        }
+        executor.execute(does);
     }
 
     /** What a call says of a connection that was closed is not that the server is gone. */

@@ -15,7 +15,7 @@ import kiln.v1.ListDevicesResponse;
  * What client and server say first: that they are there, which protocol they speak, and what the
  * server can do.
  */
-record Greeting(List<String> features, List<String> devices, String serverVersion) {
+record Greeting(List<String> features, List<String> devices, String serverVersion, String address) {
     /** The version of the protocol that this package speaks. */
     static final int PROTOCOL = 1;
 
@@ -24,15 +24,17 @@ record Greeting(List<String> features, List<String> devices, String serverVersio
 
     private static final long MOST_AGAIN = TimeUnit.SECONDS.toNanos(1);
 
-    /** Waits for the server, hears what it is, and begins a session where it has any. */
-    static Greeting exchange(Connection connection, ConnectOptions options) {
-        long end = System.nanoTime() + Operation.nanos(options.timeout);
+    /**
+     * Waits for the server, and hears what it is, and at which address it is itself, if it says.
+     */
+    static Greeting exchange(Connection connection, ConnectOptions options, long end) {
         ListDevicesResponse said = listed(connection, end);
         if (Integer.compareUnsigned(said.getProtocolMin(), PROTOCOL) > 0
                 || Integer.compareUnsigned(said.getProtocolMax(), PROTOCOL) < 0) {
             throw Failures.of(
                     Status.Code.FAILED_PRECONDITION,
-                    "the server at %s speaks protocol %s to %s, this package %d: take the package of its release",
+                    "the server at %s speaks protocol %s to %s, this package %d: "
+                            + "take the package of its release",
                     connection.address,
                     Integer.toUnsignedString(said.getProtocolMin()),
                     Integer.toUnsignedString(said.getProtocolMax()),
@@ -50,11 +52,15 @@ record Greeting(List<String> features, List<String> devices, String serverVersio
                     devices);
         }
         List<String> features = said.getFeaturesList().stream().sorted().toList();
+        return new Greeting(features, devices, said.getServerVersion(), said.getAddress());
+    }
+
+    /** Begins a session where the server has any. */
+    void begin(Connection connection, ConnectOptions options, long end) {
         if (!options.lease.isZero() && features.contains("sessions")) {
             Operation operation = Operation.unasked(connection, left(end));
             Operation.await(connection.session.open(operation));
         }
-        return new Greeting(features, devices, said.getServerVersion());
     }
 
     private static Duration left(long end) {

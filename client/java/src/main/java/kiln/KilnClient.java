@@ -6,6 +6,7 @@ import io.grpc.Status;
 import java.time.Duration;
 import java.util.Arrays;
 import java.util.List;
+import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
 import kiln.v1.AllocateRequest;
 import kiln.v1.BufferServiceGrpc;
@@ -22,6 +23,9 @@ import kiln.v1.TensorType;
 public final class KilnClient implements AutoCloseable {
     /** What is under way has so long to end when a client is closed. */
     private static final Duration FAREWELL = Duration.ofSeconds(5);
+
+    /** For the server behind a balancer, which is near it. */
+    private static final Duration NEAR = Duration.ofSeconds(3);
 
     final Connection connection;
     private final Greeting greeting;
@@ -52,14 +56,53 @@ public final class KilnClient implements AutoCloseable {
     public static KilnClient connect(String address, ConnectOptions options) {
         String target = address.isEmpty() ? System.getenv().getOrDefault("KILN_ADDR", "") : address;
         target = target.isEmpty() ? "localhost:7437" : target;
-        Connection connection = new Connection(target, new Identity(target, options));
+        return connect(target, options, System.nanoTime() + Operation.nanos(options.timeout), true);
+    }
+
+    /**
+     * To the server at an address or, if that is a balancer's and it may follow, to the one behind
+     * it.
+     */
+    private static KilnClient connect(
+            String address, ConnectOptions options, long end, boolean follows) {
+        Connection connection = new Connection(address, new Identity(address, options));
         try {
-            Greeting greeting = Greeting.exchange(connection, options);
+            Greeting greeting = Greeting.exchange(connection, options, end);
+            String itself = greeting.address();
+            if (follows && !itself.isEmpty() && !itself.equals(address)) {
+                Optional<KilnClient> direct = directly(itself, options, end);
+                if (direct.isPresent()) {
+                    connection.close();
+                    return direct.get();
+                }
+            }
+            greeting.begin(connection, options, end);
             return new KilnClient(connection, greeting, options.device);
         } catch (RuntimeException failed) {
             connection.close();
             throw failed;
         }
+    }
+
+    /**
+     * To the server behind a balancer, for what is made is in that server's memory. Empty if it
+     * cannot be reached so: then the balancer must keep us there.
+     */
+    private static Optional<KilnClient> directly(String address, ConnectOptions options, long end) {
+        try {
+            long soon = Math.min(end, System.nanoTime() + Operation.nanos(NEAR));
+            return Optional.of(connect(address, options, soon, false));
+        } catch (KilnException unreachable) {
+            if (Thread.currentThread().isInterrupted()) {
+                throw unreachable;
+            }
+            return Optional.empty();
+        }
+    }
+
+    /** The server's: the address that was given, or its own behind a balancer. */
+    public String address() {
+        return connection.address;
     }
 
     /** What the server can do, by the names of docs/protocol.md. */

@@ -62,6 +62,7 @@ final class Liar implements AutoCloseable {
     volatile Function<ExecuteRequest, ExecuteResponse> execute =
             request -> ExecuteResponse.getDefaultInstance();
     volatile Function<ReadRequest, List<ReadResponse>> read = request -> List.of();
+    volatile String advertised = ""; // at which address it says that it is itself
     volatile Submit submit = (request, to, connection) -> honest(request, to);
     volatile int leaseSeconds = 60;
     volatile Status renewal = Status.OK;
@@ -106,18 +107,18 @@ final class Liar implements AutoCloseable {
     }
 
     private ServerServiceDefinition devices() {
-        ListDevicesResponse said =
-                ListDevicesResponse.newBuilder()
-                        .setProtocolMin(1)
-                        .setProtocolMax(1)
-                        .addFeatures("sessions")
-                        .addFeatures("submit")
-                        .addDevices(Device.newBuilder().setName("CPU:0"))
-                        .build();
+        ListDevicesResponse.Builder said =
+                ListDevicesResponse.newBuilder().setProtocolMin(1).setProtocolMax(1);
+        said.addFeatures("sessions").addFeatures("submit");
+        said.addDevices(Device.newBuilder().setName("CPU:0"));
         return ServerServiceDefinition.builder(DeviceServiceGrpc.SERVICE_NAME)
                 .addMethod(
                         lied(DeviceServiceGrpc.getListMethod()),
-                        ServerCalls.asyncUnaryCall((request, to) -> answer(to, said, Status.OK)))
+                        ServerCalls.asyncUnaryCall(
+                                (request, to) -> {
+                                    ListDevicesResponse.Builder now = said.clone();
+                                    answer(to, now.setAddress(advertised).build(), Status.OK);
+                                }))
                 .build();
     }
 

@@ -323,6 +323,26 @@ class LiesTest {
                 () -> KilnClient.connect(liar.address(), ConnectOptions.DEFAULT.withDevice("X")));
     }
 
+    /** What leads to a server is left for the server, if that can be reached. */
+    @Test
+    void theServerBehindABalancer() {
+        try (Liar behind = new Liar()) {
+            behind.advertised = liar.address(); // nobody is sent about
+            liar.advertised = behind.address();
+            client();
+            assertEquals(behind.address(), client.address());
+            assertEquals(List.of(0, 1), List.of(liar.opens.get(), behind.opens.get()));
+            client.close();
+        }
+        for (String nobody : List.of("no address at all", "127.0.0.1:1")) {
+            liar.advertised = nobody;
+            try (KilnClient one = liar.client()) {
+                assertEquals(liar.address(), one.address());
+                one.stream().fence();
+            }
+        }
+    }
+
     /**
      * A session that is gone while no other is granted is not asked after all the time; nor one of
      * no time.
