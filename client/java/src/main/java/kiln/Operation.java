@@ -41,7 +41,8 @@ final class Operation {
             Connection connection,
             CallOptions options,
             Function<Operation, CompletableFuture<T>> does) {
-        Operation made = new Operation(connection, options, Context.current());
+        Context around = Context.current();
+        Operation made = new Operation(connection, options, around);
         Given<T> given = new Given<>(made.context);
         CompletableFuture<T> done;
         try {
@@ -52,11 +53,8 @@ final class Operation {
         done.whenComplete(
                 (value, failed) -> {
                     made.context.cancel(null);
-                    if (failed == null) {
-                        given.complete(value);
-                    } else {
-                        given.completeExceptionally(connection.told(Failures.of(failed)));
-                    }
+                    // What follows is no part of this operation.
+                    around.run(() -> given.settle(value, failed, connection));
                 });
         return given;
     }
@@ -75,6 +73,14 @@ final class Operation {
 
         Given(Context.CancellableContext context) {
             this.context = context;
+        }
+
+        void settle(T value, Throwable failed, Connection connection) {
+            if (failed == null) {
+                complete(value);
+            } else {
+                completeExceptionally(connection.told(Failures.of(failed)));
+            }
         }
 
         @Override

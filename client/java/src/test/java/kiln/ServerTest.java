@@ -292,6 +292,33 @@ class ServerTest {
         Fails.with(Status.Code.NOT_FOUND, () -> large.read());
     }
 
+    /** What follows a future may ask for more, in the Context of who asked first. */
+    @Test
+    void oneAnswerLeadsToAnother() {
+        Graph g = new Graph();
+        g.output(g.param("x", DType.INT32, 2).add(1));
+        NdArray x = NdArray.of(new int[] {1, 2});
+        Context.Key<String> key = Context.key("who");
+        Context.current()
+                .withValue(key, "me")
+                .run(
+                        () -> {
+                            CompletableFuture<String> chain =
+                                    client.compileAsync(g.build(), null, CallOptions.DEFAULT)
+                                            .thenCompose(program -> program.runAsync(x))
+                                            .thenCompose(
+                                                    results ->
+                                                            client.uploadAsync(
+                                                                    results.get(0),
+                                                                    "",
+                                                                    CallOptions.DEFAULT))
+                                            .thenCompose(
+                                                    made -> made.readAsync(CallOptions.DEFAULT))
+                                            .thenApply(read -> read.ints()[1] + " of " + key.get());
+                            assertEquals("3 of me", chain.join());
+                        });
+    }
+
     @Test
     void aCallIsPartOfItsTrace() {
         String id = "0af7651916cd43dd8448eb211c80319c";
