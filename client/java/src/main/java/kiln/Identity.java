@@ -22,6 +22,9 @@ final class Identity {
     private static final long CERTIFICATE_SECONDS = 10;
     private static final Pattern SCHEME = Pattern.compile("dns:(///)?|ipv4:|ipv6:");
     private static final Pattern PORT = Pattern.compile(":\\d+$");
+    private static final Pattern ONE_SERVER =
+            Pattern.compile(
+                    "([A-Za-z0-9-]{1,63}(\\.[A-Za-z0-9-]{1,63})*|\\[[0-9A-Fa-f:.]+\\]):[0-9]{1,5}");
     private static final Pattern LOOPBACK = Pattern.compile("127(\\.\\d{1,3}){3}");
 
     private final Path file;
@@ -106,6 +109,17 @@ final class Identity {
             }
         }
         return true;
+    }
+
+    /**
+     * Whether a client may go where a server says that it is: to host:port alone, and not with a
+     * token that others could read there. That something else encrypts holds for where the user has
+     * sent the token.
+     */
+    boolean mayFollow(String address) {
+        boolean tells = options.token != null || options.tokenFile != null;
+        return ONE_SERVER.matcher(address).matches()
+                && (!tells || options.isEncrypted || staysHere(address));
     }
 
     /**

@@ -25,7 +25,7 @@ public final class KilnClient implements AutoCloseable {
     private static final Duration FAREWELL = Duration.ofSeconds(5);
 
     /** For the server behind a balancer, which is near it. */
-    private static final Duration NEAR = Duration.ofSeconds(3);
+    private static final Duration NEAR = Duration.ofSeconds(2);
 
     final Connection connection;
     private final Greeting greeting;
@@ -56,20 +56,25 @@ public final class KilnClient implements AutoCloseable {
     public static KilnClient connect(String address, ConnectOptions options) {
         String target = address.isEmpty() ? System.getenv().getOrDefault("KILN_ADDR", "") : address;
         target = target.isEmpty() ? "localhost:7437" : target;
-        return connect(target, options, System.nanoTime() + Operation.nanos(options.timeout), true);
+        return connect(target, options, System.nanoTime() + Operation.nanos(options.timeout), "");
     }
 
     /**
-     * To the server at an address or, if that is a balancer's and it may follow, to the one behind
-     * it.
+     * To the server at an address or, if that is a balancer's, to the one behind it; or, if one is
+     * named, to that one alone.
      */
     private static KilnClient connect(
-            String address, ConnectOptions options, long end, boolean follows) {
-        Connection connection = new Connection(address, new Identity(address, options));
+            String address, ConnectOptions options, long end, String named) {
+        Identity identity = new Identity(address, options);
+        Connection connection = new Connection(address, identity);
         try {
             Greeting greeting = Greeting.exchange(connection, options, end);
             String itself = greeting.address();
-            if (follows && !itself.isEmpty() && !itself.equals(address)) {
+            if (!named.isEmpty() && !itself.equals(named)) {
+                String text = "another server is at %s, which calls itself \"%s\"";
+                throw Failures.of(Status.Code.UNAVAILABLE, text, address, itself);
+            }
+            if (!itself.equals(address) && identity.mayFollow(itself)) {
                 Optional<KilnClient> direct = directly(itself, options, end);
                 if (direct.isPresent()) {
                     connection.close();
@@ -90,8 +95,9 @@ public final class KilnClient implements AutoCloseable {
      */
     private static Optional<KilnClient> directly(String address, ConnectOptions options, long end) {
         try {
-            long soon = Math.min(end, System.nanoTime() + Operation.nanos(NEAR));
-            return Optional.of(connect(address, options, soon, false));
+            long now = System.nanoTime();
+            long patience = Math.min((end - now) / 2, Operation.nanos(NEAR));
+            return Optional.of(connect(address, options, now + patience, address));
         } catch (KilnException unreachable) {
             if (Thread.currentThread().isInterrupted()) {
                 throw unreachable;

@@ -64,6 +64,36 @@ class CallsTest {
         }
     }
 
+    @Test
+    void aClientDoesNotGoWhereverAServerSays() {
+        Identity anyone = new Identity("host:1", ConnectOptions.DEFAULT, Map.of());
+        Identity readable = new Identity("host:1", TOLD.withInsecureToken(), Map.of());
+        Identity encrypted = new Identity("host:1", TOLD.withTls(), Map.of());
+        for (String address : new String[] {"gpu1.example:7437", "10.0.0.1:1", "[fe80::1]:1"}) {
+            assertTrue(anyone.mayFollow(address), address);
+            assertTrue(encrypted.mayFollow(address), address);
+            assertFalse(readable.mayFollow(address), address);
+        }
+        assertTrue(readable.mayFollow("127.0.0.1:7437"));
+        String[] none = {
+            "",
+            "host",
+            ":1",
+            "host:",
+            "unix:/tmp/x",
+            "xds:host:1",
+            "dns:///host:1",
+            "a..b:1",
+            "a b:1",
+            "ipv4:127.0.0.1:1,10.0.0.1:1",
+            "127.0.0.1:1,10.0.0.1:1",
+            "host:1\n"
+        };
+        for (String address : none) {
+            assertFalse(anyone.mayFollow(address), address);
+        }
+    }
+
     private static void refused(ConnectOptions options) {
         Fails.with(
                 ErrorCode.BAD_ARGUMENT,

@@ -327,8 +327,13 @@ class LiesTest {
     @Test
     void theServerBehindABalancer() {
         try (Liar behind = new Liar()) {
-            behind.advertised = liar.address(); // nobody is sent about
             liar.advertised = behind.address();
+            behind.advertised = liar.address(); // another than was named
+            try (KilnClient one = liar.client()) {
+                assertEquals(liar.address(), one.address());
+            }
+            behind.advertised = behind.address();
+            liar.opens.set(0);
             client();
             assertEquals(behind.address(), client.address());
             assertEquals(List.of(0, 1), List.of(liar.opens.get(), behind.opens.get()));
