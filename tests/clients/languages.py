@@ -10,6 +10,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 import unittest
 from typing import Callable, List, NamedTuple, Optional
 
@@ -17,6 +18,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 GO = ROOT / "client" / "go"
 TYPESCRIPT = ROOT / "client" / "ts"
+JAVA = ROOT / "client" / "java"
 
 
 class Language(NamedTuple):
@@ -51,11 +53,12 @@ def go_environment(program, **more):
     return {**os.environ, "PATH": path, "GOTOOLCHAIN": "local", **more}
 
 
-# What `go` and `npm` say where modules cannot be reached, or they are too old for them. Anything else that they fail
+# What `go`, `npm` and `mvn` say where modules cannot be reached, or they are too old for them. Anything else that they fail
 # with, such as a wrong checksum, is a fault.
 UNREACHABLE = re.compile(r"dial tcp|no such host|i/o timeout|connection refused|connection reset|network is unreachable|"
                          r"TLS handshake timeout|proxyconnect|module lookup disabled|: 50[234] |requires go >=|"
-                         r"npm (ERR!|error) code (ENOTFOUND|EAI_AGAIN|ECONN|ETIMEDOUT|ENETUNREACH|ERR_SOCKET|E[45]\d\d)")  # fmt: skip
+                         r"npm (ERR!|error) code (ENOTFOUND|EAI_AGAIN|ECONN|ETIMEDOUT|ENETUNREACH|ERR_SOCKET|E[45]\d\d)|"
+                         r"Could not (transfer|find) artifact|Unknown host|Cannot access [\w-]+ \(")  # fmt: skip
 MOST_SECONDS = 900
 
 
@@ -66,8 +69,8 @@ def words_in_go(program, *words, why=None, **environment):
 
 def printed(words, folder, environment, why):
     done = subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, timeout=MOST_SECONDS)
-    if done.returncode and why and UNREACHABLE.search(done.stderr):
-        raise unittest.SkipTest("%s: %s" % (why, done.stderr.strip()[-300:]))
+    if done.returncode and why and UNREACHABLE.search(done.stdout + done.stderr):
+        raise unittest.SkipTest("%s: %s" % (why, (done.stdout + done.stderr).strip()[-300:]))
     if done.returncode:
         raise AssertionError("%s\n%s%s" % (" ".join(map(str, words)), done.stdout, done.stderr))
     return done.stdout
@@ -96,12 +99,46 @@ def words_of_npm(program, *words, why=None, **environment):
     return printed(words, TYPESCRIPT, {**os.environ, "PATH": path, **environment}, why)
 
 
+def maven():
+    """Maven, where a compiler is beside it."""
+    return find("mvn") if find("javac") else None
+
+
+def java(program):
+    """Fetches what pom.xml names where it is not there yet, generates the messages, and compiles, where anything is newer."""
+    version = printed(["javac", "-version"], JAVA, os.environ, None).split()[1]
+    if int(version.split(".")[0]) < 17:
+        raise unittest.SkipTest("client/java wants Java 17, and this is %s" % version)
+    rooms = [JAVA / name for name in ("src", "adapter", "examples")] + [ROOT / "proto" / "kiln"]
+    sources = [JAVA / "pom.xml"] + [path for room in rooms for path in room.rglob("*") if path.suffix in (".java", ".proto")]
+    stamp = JAVA / "target" / "kiln.stamp"
+    if not stamp.exists() or stamp.stat().st_mtime < max(path.stat().st_mtime for path in sources):
+        begun = time.time()
+        words_of_maven(program, "test-compile", why="what client/java is built of cannot be had")
+        stamp.touch()
+        os.utime(stamp, (begun, begun))
+    return words_of_java("kiln.adapter.Main")
+
+
+def words_of_java(*words):
+    """How a class of client/java, which is compiled already, or a file of one class is run: as what ends soon."""
+    places = [JAVA / "target" / "test-classes", JAVA / "target" / "classes", (JAVA / "target" / "classpath").read_text()]
+    return ["java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", ":".join(map(str, places)), *words]
+
+
+def words_of_maven(program, *words, why=None, **environment):
+    """What Maven prints in client/java, which must succeed, or `why` the client is not tested."""
+    words = [program, "--batch-mode", "--no-transfer-progress", *words]
+    return printed(words, JAVA, {**os.environ, **environment}, why)
+
+
 LANGUAGES = {
     row.name: row
     for row in (
         Language("python", lambda: sys.executable, python),
         Language("go", lambda: find("go", "/usr/local/go/bin/go"), go),
         Language("typescript", node, typescript),
+        Language("java", maven, java),
     )
 }
 
