@@ -17,6 +17,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 GO = ROOT / "client" / "go"
 TYPESCRIPT = ROOT / "client" / "ts"
+RUST = ROOT / "client" / "rust"
 
 
 class Language(NamedTuple):
@@ -96,12 +97,34 @@ def words_of_npm(program, *words, why=None, **environment):
     return printed(words, TYPESCRIPT, {**os.environ, "PATH": path, **environment}, why)
 
 
+RUST_BUILT = ROOT / "out" / "clients" / "rust"
+
+
+def rust(program):
+    """Fetches the crates that Cargo.lock names where they are not there yet, and builds all that is tested."""
+    words_of_cargo(program, "fetch", "--locked", why="the crates of client/rust cannot be had")
+    words_of_cargo(program, "build", *RUST_ALL)
+    return [str(RUST_BUILT / "debug" / "kiln-adapter")]
+
+
+# Always the same, so that nothing is built twice.
+RUST_ALL = ("--workspace", "--all-features", "--all-targets", "--locked", "--offline")
+
+
+def words_of_cargo(program, *words, why=None, folder=RUST, **environment):
+    """What `cargo` prints in client/rust, which must succeed, or `why` the client is not tested."""
+    path = "%s:%s" % (pathlib.Path(program).parent, os.environ["PATH"])
+    more = {"PATH": path, "CARGO_TARGET_DIR": str(RUST_BUILT), "CARGO_BUILD_JOBS": "2"}
+    return printed([program, *words], folder, {**os.environ, **more, **environment}, why)
+
+
 LANGUAGES = {
     row.name: row
     for row in (
         Language("python", lambda: sys.executable, python),
         Language("go", lambda: find("go", "/usr/local/go/bin/go"), go),
         Language("typescript", node, typescript),
+        Language("rust", lambda: find("cargo", str(pathlib.Path.home() / ".cargo/bin/cargo")), rust),
     )
 }
 
