@@ -18,7 +18,8 @@ const HIDDEN: usize = 64;
 const EPOCHS: usize = 15;
 const RATE: f32 = 0.5;
 
-/// Of the weights, which have slots 0 to 3 in every graph. Images have slot 4; for each the digit, as ten numbers, slot 5.
+/// Of the weights, which have slots 0 to 3 in every graph. Images have slot 4; for each the digit, as ten numbers, slot
+/// 5.
 const SHAPES: [&[usize]; 4] = [&[PIXELS, HIDDEN], &[HIDDEN], &[HIDDEN, CLASSES], &[CLASSES]];
 
 fn logits(graph: &Graph, count: usize) -> (Tensor<'_>, [Tensor<'_>; 4]) {

@@ -1,5 +1,5 @@
-//! What a stream's answers do to it. They come in the order of their commands; a server whose answers cannot be ends the
-//! stream.
+//! What a stream's answers do to it. They come in the order of their commands; a server whose answers cannot be ends
+//! the stream.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -131,8 +131,8 @@ impl State {
     /// All up to this command have ended.
     fn confirm(&mut self, command: u64) {
         self.seen = command;
-        while let Some((_, size)) = self.kept.pop_front_if(|(request, _)| request.command_id <= command) {
-            self.bytes -= size;
+        while self.kept.front().is_some_and(|(request, _)| request.command_id <= command) {
+            self.bytes -= self.kept.pop_front().map_or(0, |(_, size)| size);
             self.unsent = self.unsent.saturating_sub(1);
         }
     }

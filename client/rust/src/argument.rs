@@ -54,21 +54,19 @@ impl Argument {
 /// ```
 #[macro_export]
 macro_rules! args {
-    (@ $made:ident) => {};
-    (@ $made:ident $name:literal => $value:expr $(, $($rest:tt)*)?) => {
-        $made.push($crate::Argument::named($name, $value));
-        $($crate::args!(@ $made $($rest)*);)?
-    };
-    (@ $made:ident $value:expr $(, $($rest:tt)*)?) => {
-        $made.push($crate::Argument::from($value));
-        $($crate::args!(@ $made $($rest)*);)?
-    };
-    ($($all:tt)*) => {{
-        #[allow(unused_mut)]
-        let mut made: Vec<$crate::Argument> = Vec::new();
-        $crate::args!(@ made $($all)*);
+    (@ [$($made:expr),*]) => {{
+        let made: Vec<$crate::Argument> = vec![$($made),*];
         made
     }};
+    (@ [$($made:expr),*] $name:literal => $value:expr $(, $($rest:tt)*)?) => {
+        $crate::args!(@ [$($made,)* $crate::Argument::named($name, $value)] $($($rest)*)?)
+    };
+    (@ [$($made:expr),*] $value:expr $(, $($rest:tt)*)?) => {
+        $crate::args!(@ [$($made,)* $crate::Argument::from($value)] $($($rest)*)?)
+    };
+    ($($all:tt)*) => {
+        $crate::args!(@ [] $($all)*)
+    };
 }
 
 impl From<Array> for Argument {

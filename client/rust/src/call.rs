@@ -7,7 +7,7 @@ use std::{
 
 use tokio::time::Instant;
 
-use crate::{Error, Result, Status, error::no_code};
+use crate::{Result, Status, error::late};
 
 pub(crate) type Doing<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
 
@@ -105,8 +105,4 @@ impl CallOptions {
     pub fn left(&self) -> Option<Duration> {
         self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()))
     }
-}
-
-fn late() -> Error {
-    Error::new(no_code(), Status::DeadlineExceeded, "the time is over")
 }

@@ -1,6 +1,6 @@
 use std::{
     collections::BTreeSet,
-    env, fmt,
+    fmt,
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
@@ -9,34 +9,23 @@ use std::{
 };
 
 use prost::Message;
-use tokio::{
-    runtime::Handle,
-    sync::mpsc,
-    task::JoinHandle,
-    time::{Instant, sleep},
-};
+use tokio::{runtime::Handle, sync::mpsc, task::JoinHandle};
 
 use crate::{
-    Call, Error, Result, Status,
+    Call, ClientBuilder, Result,
     buffer::give_back,
     call::CallOptions,
     connection::Connection,
-    error::{no_code, unavailable},
-    identity::{Credentials, Identity},
     session,
     stream::Commands,
-    v1::{self, Downloads, ErrorCode, Method, Unary, device_service},
+    v1::{self, Downloads, Method, Unary},
 };
 
-/// The version of the protocol that this crate speaks.
-pub(crate) const PROTOCOL: u32 = 1;
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-const LEASE: Duration = Duration::from_secs(30);
 /// How long what is under way has to end when a client is closed.
 pub(crate) const FAREWELL: Duration = Duration::from_secs(5);
 
-/// A connection to one kilnd. Copies of it are the same client, and may be used by many tasks. When the last of them, of
-/// its programs and of its buffers is gone, it is closed in the background; [`close`](Client::close) waits for that.
+/// A connection to one kilnd. Copies of it are the same client, and may be used by many tasks. When the last of them,
+/// of its programs and of its buffers is gone, it is closed in the background; [`close`](Client::close) waits for that.
 #[derive(Clone)]
 pub struct Client(pub(crate) Arc<Inner>);
 
@@ -52,172 +41,6 @@ pub(crate) struct Inner {
     keeper: JoinHandle<()>,
     runtime: Handle,
     pub closed: AtomicBool,
-}
-
-/// How to connect.
-///
-/// ```no_run
-/// # async fn example() -> kiln::Result<()> {
-/// let client = kiln::Client::builder()
-///     .address("kiln.example:7437")
-///     .authority("ca.pem")
-///     .token_file("/run/secrets/kiln")
-///     .connect()
-///     .await?;
-/// # Ok(())
-/// # }
-/// ```
-#[derive(Clone, Debug)]
-#[must_use]
-pub struct ClientBuilder {
-    address: Option<String>,
-    credentials: Credentials,
-    device: String,
-    lease: Duration,
-    timeout: Duration,
-}
-
-impl ClientBuilder {
-    /// Where kilnd is: "host:port", or "unix:PATH". Else where KILN_ADDR says, or on this machine.
-    pub fn address(mut self, address: impl Into<String>) -> Self {
-        self.address = Some(address.into());
-        self
-    }
-
-    /// Says who asks, by a secret that is sent with every call. Else KILN_TOKEN.
-    pub fn token(mut self, token: impl Into<String>) -> Self {
-        self.credentials.token = Some(token.into());
-        self
-    }
-
-    /// Names a file that has the token, and is read again when it changes. Else KILN_TOKEN_FILE.
-    pub fn token_file(mut self, path: impl Into<String>) -> Self {
-        self.credentials.token_file = Some(path.into());
-        self
-    }
-
-    /// Encrypts, and trusts who signs with a certificate of this file of PEM; "system": whom the system trusts. Else
-    /// KILN_TLS_CA.
-    pub fn authority(mut self, path: impl Into<String>) -> Self {
-        self.credentials.authority = Some(path.into());
-        self
-    }
-
-    /// Shows the server a certificate of the client's: files of PEM, read again when they change. Else
-    /// KILN_TLS_CERTIFICATE and KILN_TLS_KEY.
-    pub fn certificate(mut self, certificate: impl Into<String>, key: impl Into<String>) -> Self {
-        self.credentials.certificate = Some((certificate.into(), key.into()));
-        self
-    }
-
-    /// Lets a token travel to another machine without encryption, where something else encrypts.
-    pub fn insecure_token(mut self) -> Self {
-        self.credentials.insecure_token = true;
-        self
-    }
-
-    /// Where graphs are compiled and buffers are; else on the server's first device.
-    pub fn device(mut self, name: impl Into<String>) -> Self {
-        self.device = name.into();
-        self
-    }
-
-    /// How long the server keeps what this client has made when it hears nothing more of it; 30 s otherwise. With zero
-    /// what it makes belongs to nobody, and stays until it is freed.
-    pub fn lease(mut self, lease: Duration) -> Self {
-        self.lease = lease;
-        self
-    }
-
-    /// How long to wait for the server; 10 s otherwise.
-    pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.timeout = timeout;
-        self
-    }
-
-    /// Connects, within a runtime of tokio's.
-    pub async fn connect(self) -> Result<Client> {
-        let credentials = self.credentials.with_environment()?;
-        let variable = || env::var("KILN_ADDR").ok().filter(|address| !address.is_empty());
-        let address = self.address.or_else(variable).unwrap_or_else(|| "localhost:7437".into());
-        let identity = Identity::new(&address, credentials)?;
-        let connection = Arc::new(Connection::new(address, identity, self.lease)?);
-        let options = CallOptions::within(self.timeout);
-        let said = list(&connection, &options).await?;
-        let address = &connection.address;
-        if said.protocol_min > PROTOCOL || said.protocol_max < PROTOCOL {
-            let message = format!(
-                "the server at {address} speaks protocol {} to {}, this crate {PROTOCOL}: take the crate of the \
-                 server's release",
-                said.protocol_min, said.protocol_max
-            );
-            return Err(Error::new(no_code(), Status::FailedPrecondition, message));
-        }
-        let devices: Vec<String> = said.devices.into_iter().map(|row| row.name).collect();
-        if !self.device.is_empty() && !devices.contains(&self.device) {
-            let message = format!("the server at {address} has no device {}; it has {devices:?}", self.device);
-            return Err(Error::new(ErrorCode::UnknownDevice, Status::NotFound, message));
-        }
-        let features: BTreeSet<String> = said.features.into_iter().collect();
-        if !self.lease.is_zero() && features.contains("sessions") {
-            match session::open(&connection, self.lease, &options).await {
-                Err(failed) if failed.status() != Status::Unimplemented => return Err(failed),
-                _ => {}
-            }
-        }
-        let (gone, handles) = mpsc::unbounded_channel();
-        tokio::spawn(give_back(connection.clone(), handles));
-        let inner = Inner {
-            keeper: tokio::spawn(session::keep(connection.clone(), self.lease)),
-            connection,
-            device: self.device,
-            commands: Mutex::default(),
-            features,
-            devices,
-            version: said.server_version,
-            gone,
-            runtime: Handle::current(),
-            closed: AtomicBool::new(false),
-        };
-        Ok(Client(Arc::new(inner)))
-    }
-}
-
-/// Waits until the server is there, and hears what it is.
-async fn list(connection: &Connection, options: &CallOptions) -> Result<v1::ListDevicesResponse> {
-    let mut pause = Duration::from_millis(50);
-    loop {
-        let failed = match connection.unary(device_service::LIST, v1::ListDevicesRequest {}, options).await {
-            Ok(said) => return Ok(said),
-            Err(failed) => failed,
-        };
-        let address = &connection.address;
-        if is_unsafe(&failed) {
-            return Err(unavailable(format!("no safe connection to {address}: {}", failed.message())));
-        }
-        let may_come = failed.status() == Status::Unavailable && failed.code().is_none();
-        if !may_come && failed.status() != Status::DeadlineExceeded {
-            return Err(failed);
-        }
-        if options.deadline.is_some_and(|deadline| Instant::now() + pause >= deadline) {
-            let why = failed.message();
-            return Err(unavailable(format!("no server answers at {address} ({why}): is kilnd running there?")));
-        }
-        sleep(pause).await;
-        pause = Duration::from_secs(1).min(pause * 2);
-    }
-}
-
-/// Whether both sides speak, and cannot agree on how to encrypt: waiting does not help.
-fn is_unsafe(failed: &Error) -> bool {
-    let mut next: Option<&dyn std::error::Error> = Some(failed);
-    while let Some(error) = next {
-        if error.downcast_ref::<std::io::Error>().is_some_and(|io| io.kind() == std::io::ErrorKind::InvalidData) {
-            return true;
-        }
-        next = error.source();
-    }
-    false
 }
 
 impl Client {
@@ -243,13 +66,29 @@ impl Client {
 
     /// Connects with what the builder is told.
     pub fn builder() -> ClientBuilder {
-        ClientBuilder {
-            address: None,
-            credentials: Credentials::default(),
-            device: String::new(),
-            lease: LEASE,
-            timeout: CONNECT_TIMEOUT,
-        }
+        ClientBuilder::new()
+    }
+
+    pub(crate) fn new(
+        connection: Arc<Connection>,
+        device: String,
+        lease: Duration,
+        said: v1::ListDevicesResponse,
+    ) -> Client {
+        let (gone, handles) = mpsc::unbounded_channel();
+        tokio::spawn(give_back(connection.clone(), handles));
+        Client(Arc::new(Inner {
+            keeper: tokio::spawn(session::keep(connection.clone(), lease)),
+            connection,
+            device,
+            commands: Mutex::default(),
+            features: said.features.into_iter().collect(),
+            devices: said.devices.into_iter().map(|row| row.name).collect(),
+            version: said.server_version,
+            gone,
+            runtime: Handle::current(),
+            closed: AtomicBool::new(false),
+        }))
     }
 
     /// What the server can do, by the names of docs/protocol.md.

@@ -40,7 +40,8 @@ impl CollectiveKind {
     }
 }
 
-/// Buffers stand in the order of their ranks, one a device. `proto/kiln/v1/collective_service.proto` says what goes where.
+/// Buffers stand in the order of their ranks, one a device. `proto/kiln/v1/collective_service.proto` says what goes
+/// where.
 #[derive(Clone, Debug, Default)]
 pub struct Collective {
     /// What each gives.

@@ -32,7 +32,8 @@ use crate::{
 };
 
 const SESSION_HEADER: &str = "kiln-session-bin";
-/// What a server may say at once: of answers without graphs and texts, and of those with. Arrays of more come in chunks.
+/// What a server may say at once: of answers without graphs and texts, and of those with. Arrays of more come in
+/// chunks.
 const MOST_ANSWER: usize = 16 << 20;
 const MOST_TEXT: usize = 256 << 20;
 const TEXTS: [&str; 3] =

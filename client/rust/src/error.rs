@@ -1,9 +1,4 @@
-//! The one error of this crate, and how it is read from what a server says.
-
 use std::{fmt, sync::Arc, time::Duration};
-
-use bytes::Bytes;
-use prost::Message;
 
 use crate::v1;
 
@@ -25,10 +20,10 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// assert_eq!(error.code(), ErrorCode::ShapeMismatch);
 /// ```
 #[derive(Clone)]
-pub struct Error(Box<Details>);
+pub struct Error(Box<Parts>);
 
 #[derive(Clone, Debug)]
-pub(crate) struct Details {
+pub(crate) struct Parts {
     pub code: i32,
     pub status: Status,
     pub message: String,
@@ -77,7 +72,7 @@ impl fmt::Debug for Code {
 
 impl Error {
     pub(crate) fn new(code: v1::ErrorCode, status: Status, message: impl Into<String>) -> Error {
-        Error(Box::new(Details {
+        Error(Box::new(Parts {
             code: code.into(),
             status,
             message: message.into(),
@@ -168,33 +163,8 @@ impl Error {
         self
     }
 
-    pub(crate) fn details_mut(&mut self) -> &mut Details {
+    pub(crate) fn parts_mut(&mut self) -> &mut Parts {
         &mut self.0
-    }
-
-    /// Of a stream's command, with what went wrong first.
-    pub(crate) fn of_command(said: &v1::CommandFailed, command: u64) -> Error {
-        let mut made = match RpcStatus::decode(said.status.clone()) {
-            Ok(status) => {
-                let mut made = Error::new(no_code(), Status::from_i32(status.code), status.message.clone());
-                made.read_details(status);
-                made
-            }
-            Err(why) => Error::new(no_code(), Status::Internal, format!("a failure that cannot be read: {why}")),
-        };
-        made.0.command = if said.cause_command_id == 0 { command } else { said.cause_command_id };
-        if !said.tag.is_empty() {
-            made.0.said.tag = said.tag.clone();
-        }
-        made
-    }
-
-    fn read_details(&mut self, status: RpcStatus) {
-        let ours = status.details.iter().filter(|one| one.type_url.ends_with("/kiln.v1.ErrorDetail"));
-        if let Some(said) = ours.flat_map(|one| v1::ErrorDetail::decode(one.value.clone())).next() {
-            self.0.code = said.code;
-            self.0.said = said;
-        }
     }
 }
 
@@ -215,85 +185,12 @@ pub(crate) fn bad_server(what: impl fmt::Display) -> Error {
     Error::new(v1::ErrorCode::InternalFault, Status::Internal, format!("the server {what}"))
 }
 
+pub(crate) fn late() -> Error {
+    Error::new(no_code(), Status::DeadlineExceeded, "the time is over")
+}
+
 pub(crate) fn closed() -> Error {
     Error::new(no_code(), Status::Cancelled, "the client is closed")
-}
-
-/// Where `guard.rs` puts the details of a failure, as they came.
-pub(crate) const DETAILS: &str = "kiln-status-details";
-
-impl From<tonic::Status> for Error {
-    fn from(status: tonic::Status) -> Error {
-        // What has a source was not said by a server: it is the connection that failed.
-        let lost = std::error::Error::source(&status).is_some();
-        let code = if lost { Status::Unavailable } else { status.code() };
-        let mut made = Error::new(no_code(), code, status.message());
-        if lost {
-            made.0.message = format!("the connection failed: {}", causes(&status));
-        }
-        let packed = status.metadata().get(DETAILS).and_then(|value| base64(value.as_bytes()));
-        if let Some(said) = packed.and_then(|bytes| RpcStatus::decode(Bytes::from(bytes)).ok()) {
-            made.read_details(said);
-        }
-        made.0.source = Some(Arc::new(status));
-        made
-    }
-}
-
-/// The innermost causes, which say more than "transport error".
-fn causes(error: &dyn std::error::Error) -> String {
-    let mut texts: Vec<String> = Vec::new();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        let text = cause.to_string();
-        if texts.last() != Some(&text) {
-            texts.push(text);
-        }
-        next = cause.source();
-    }
-    texts.join(": ")
-}
-
-/// Reads base64, with padding or without; None for what is none.
-fn base64(text: &[u8]) -> Option<Vec<u8>> {
-    let end = text.iter().rposition(|letter| *letter != b'=').map_or(0, |at| at + 1);
-    let (mut made, mut bits, mut count) = (Vec::with_capacity(end * 3 / 4), 0u32, 0);
-    for letter in &text[..end] {
-        let digit = match letter {
-            b'A'..=b'Z' => letter - b'A',
-            b'a'..=b'z' => letter - b'a' + 26,
-            b'0'..=b'9' => letter - b'0' + 52,
-            b'+' | b'-' => 62,
-            b'/' | b'_' => 63,
-            _ => return None,
-        };
-        bits = bits << 6 | u32::from(digit);
-        count += 6;
-        if count >= 8 {
-            count -= 8;
-            made.push((bits >> count) as u8);
-        }
-    }
-    Some(made)
-}
-
-/// google.rpc.Status, and what is packed in it.
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct RpcStatus {
-    #[prost(int32, tag = "1")]
-    pub code: i32,
-    #[prost(string, tag = "2")]
-    pub message: String,
-    #[prost(message, repeated, tag = "3")]
-    pub details: Vec<Packed>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct Packed {
-    #[prost(string, tag = "1")]
-    pub type_url: String,
-    #[prost(bytes = "bytes", tag = "2")]
-    pub value: Bytes,
 }
 
 impl fmt::Display for Error {
@@ -336,14 +233,5 @@ mod tests {
         assert_eq!(error.to_string(), "DTYPE_MISMATCH: int32 and float32 (node 2, SUB) [mine]");
         assert_eq!(unavailable("gone").to_string(), "Unavailable: gone");
         assert_eq!(Code(9999).to_string(), "9999");
-    }
-
-    #[test]
-    fn base64_is_read_with_and_without_padding() {
-        for (text, wanted) in [("a2lsbg==", "kiln"), ("a2lsbg", "kiln"), ("a2lsbnM", "kilns"), ("", "")] {
-            assert_eq!(base64(text.as_bytes()).unwrap(), wanted.as_bytes());
-        }
-        assert_eq!(base64(b"a2ls bg"), None);
-        assert_eq!(base64("=".repeat(9).as_bytes()), Some(vec![]));
     }
 }

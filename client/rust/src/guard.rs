@@ -1,5 +1,5 @@
 //! The channel below all calls. It takes the details of a failure out of what a server says before tonic reads them,
-//! which panics at what is no base64; `error.rs` reads them.
+//! which panics at what is no base64; `details.rs` reads them.
 
 use std::{
     pin::Pin,
@@ -12,7 +12,7 @@ use http_body::{Frame, SizeHint};
 use tonic::{body::Body, transport::Channel};
 use tower_service::Service;
 
-use crate::error::DETAILS;
+use crate::details::DETAILS;
 
 #[derive(Clone)]
 pub(crate) struct Guard(pub Channel);

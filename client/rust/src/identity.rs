@@ -141,7 +141,7 @@ impl Identity {
             return Endpoint::from_shared(address.to_string()).map_err(|why| refused(&why));
         }
         let place = plain(address);
-        if !place.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok()) {
+        if place.rsplit_once(':').is_none_or(|(_, port)| port.parse::<u16>().is_err()) {
             return Err(refused(&"it is as \"host:port\" or \"unix:PATH\""));
         }
         let scheme = if self.credentials.encrypts() { "https" } else { "http" };

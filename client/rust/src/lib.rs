@@ -19,8 +19,8 @@
 //! honours, too, and is cancelled there when its future is dropped. Commands of a [`Stream`] wait for no answer. All
 //! failures are [`Error`]. All types may be shared by tasks and threads.
 //!
-//! The messages of the protocol are in [`v1`]; [`Client::call`] makes calls with them that this crate does not make, with
-//! the same credentials, session, retries and errors.
+//! The messages of the protocol are in [`v1`]; [`Client::call`] makes calls with them that this crate does not make,
+//! with the same credentials, session, retries and errors.
 //!
 //! Features: `tls` (there unless it is left out); `half` for `half::f16` and `half::bf16`; `ndarray` for arrays of that
 //! crate; `text` for graphs as protobuf's text.
@@ -37,7 +37,9 @@ mod chunks;
 mod client;
 mod codec;
 mod collective;
+mod connect;
 mod connection;
+mod details;
 mod dtype;
 mod element;
 mod error;
@@ -54,6 +56,8 @@ mod retries;
 mod run;
 mod session;
 mod stream;
+#[cfg(test)]
+mod tests;
 pub mod v1;
 
 pub use argument::Argument;
@@ -61,8 +65,9 @@ pub use array::Array;
 pub use buffer::Buffer;
 pub use call::Call;
 pub use chunks::Chunks;
-pub use client::{Answers, Client, ClientBuilder};
+pub use client::{Answers, Client};
 pub use collective::{Collective, CollectiveKind};
+pub use connect::ClientBuilder;
 pub use dtype::DType;
 pub use element::{BHalf, Element, Half, QuarterE4M3, QuarterE4M3Fnuz, QuarterE5M2, QuarterE5M2Fnuz};
 pub use error::{Code, Error, Result, Status};

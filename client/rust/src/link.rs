@@ -22,7 +22,8 @@ use crate::{
     Error, Result, Status,
     answers::{Asked, State},
     call::CallOptions,
-    client::{FAREWELL, PROTOCOL},
+    client::FAREWELL,
+    connect::PROTOCOL,
     connection::{Connection, Session},
     error::{closed, unavailable},
     v1::{self, SubmitRequest, kernel_service, submit_request::Command, submit_response::Event},
@@ -176,7 +177,10 @@ impl Link {
             if lost.is_none() || stood || now > seen {
                 (lost, seen, pause) = (Some(Instant::now()), now, AGAIN);
             }
-            if !self.may_pass(&failed) || lost.is_some_and(|lost| lost.elapsed() > lease) {
+            if self.is_done() {
+                return self.end(closed());
+            }
+            if !may_pass(&failed) || lost.is_some_and(|lost| lost.elapsed() > lease) {
                 return self.end(failed);
             }
             sleep(pause).await;
@@ -184,13 +188,9 @@ impl Link {
         }
     }
 
-    /// A stream that ended so may be taken up again: nobody has said why, so it is the connection that was lost.
-    fn may_pass(&self, failed: &Error) -> bool {
+    fn is_done(&self) -> bool {
         let state = self.state();
-        let is_done = state.closing && state.kept.is_empty();
-        let is_passing =
-            matches!(failed.status(), Status::Unavailable | Status::Internal | Status::Unknown | Status::Cancelled);
-        !is_done && failed.code().is_none() && is_passing
+        state.closing && state.kept.is_empty()
     }
 
     /// All of one connection, to its failure.
@@ -216,6 +216,7 @@ impl Link {
         let ended = tokio::select! {
             ended = talk => ended,
             _ = left.changed() => {
+                *welcomed = None; // it has not stood: nobody is there
                 Err(unavailable(format!("the server at {} does not answer", self.connection.address)))
             }
         };
@@ -272,4 +273,11 @@ impl Link {
             reader.abort();
         }
     }
+}
+
+/// A stream that ended so may be taken up again: nobody has said why, so it is the connection that was lost.
+fn may_pass(failed: &Error) -> bool {
+    let passing =
+        matches!(failed.status(), Status::Unavailable | Status::Internal | Status::Unknown | Status::Cancelled);
+    failed.code().is_none() && passing
 }

@@ -1,7 +1,7 @@
 //! Which failed calls are made again, and when. A server that is asked for too much refuses at once, and says when to
-//! come again. If all its clients came at that moment, or as often as they like, the tries would be a load of their own.
-//! So a client waits a little longer than it was told, by chance, and has a budget: for ten calls it may make one again,
-//! and a few at first. Never made again is what may have had an effect, unless it would have the same once more.
+//! come again. If all its clients came at that moment, or as often as they like, the tries would be a load of their
+//! own. So a client waits a little longer than it was told, by chance, and has a budget: for ten calls it may make one
+//! again, and a few at first. Never made again is what may have had an effect, unless it would have the same once more.
 
 use std::{
     collections::hash_map::RandomState,
@@ -103,7 +103,7 @@ mod tests {
 
     fn failed(status: Status, code: ErrorCode, retry_after_ms: u32) -> Error {
         let mut made = Error::new(code, status, "");
-        made.details_mut().said.retry_after_ms = retry_after_ms;
+        made.parts_mut().said.retry_after_ms = retry_after_ms;
         made
     }
 

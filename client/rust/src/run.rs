@@ -33,8 +33,8 @@ impl Program {
         })
     }
 
-    /// Runs the program once and leaves its results on the device. One that is a parameter after its update is the buffer
-    /// that was given.
+    /// Runs the program once and leaves its results on the device. One that is a parameter after its update is the
+    /// buffer that was given.
     pub fn run_keep<A: Into<Argument>>(&self, given: impl IntoIterator<Item = A>) -> Call<'static, Vec<Buffer>> {
         let (program, given) = (self.clone(), arguments(given));
         Call::new(move |options| async move {

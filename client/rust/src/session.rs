@@ -1,6 +1,6 @@
-//! The lease under which the server keeps what a client makes. A task renews it; a client that is killed renews no more,
-//! and the server then frees what it had. A session that the server does not know any more, since it was started anew,
-//! is replaced by another: what the first owned is gone.
+//! The lease under which the server keeps what a client makes. A task renews it; a client that is killed renews no
+//! more, and the server then frees what it had. A session that the server does not know any more, since it was started
+//! anew, is replaced by another: what the first owned is gone.
 
 use std::{sync::Arc, time::Duration};
 
@@ -15,7 +15,7 @@ use crate::{
 
 /// Between two renewals at least, whatever lease a server grants, and how often calls find the session gone.
 const REST: Duration = Duration::from_millis(250);
-/// And where no other could be opened.
+/// And where no other could be opened: a server that does not answer may come back.
 const REST_FAILED: Duration = Duration::from_secs(1);
 
 /// Opens a session of at most this lease.
@@ -45,11 +45,7 @@ pub(crate) async fn keep(connection: Arc<Connection>, wanted: Duration) {
         let renewed = connection.unary(session_service::RENEW, v1::RenewSessionRequest { token }, &options).await;
         let mut rest = REST;
         match renewed.map_err(|failed| failed.status()) {
-            Err(Status::NotFound) => {
-                if open(&connection, wanted, &options).await.is_err() {
-                    rest = REST_FAILED; // a server that does not answer may come back
-                }
-            }
+            Err(Status::NotFound) if open(&connection, wanted, &options).await.is_err() => rest = REST_FAILED,
             // Or a peer that is silent would be waited for. What the files say is told by the next call.
             Err(Status::DeadlineExceeded) => drop(connection.leave()),
             _ => {}

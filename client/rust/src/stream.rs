@@ -31,13 +31,13 @@ const PIECE: usize = 256 << 10;
 /// A server that had a program a moment ago has it still; for one that was not used for longer, the graph goes along.
 const KNOWN: Duration = Duration::from_secs(10);
 
-/// Takes commands without waiting for them: any number in one round trip. They take effect in the order in which they are
-/// awaited. What they make has a name at once, so that the next command can use it; buffers are the client's like any
-/// others. What a command waits for is room, which there is but where very much is under way.
+/// Takes commands without waiting for them: any number in one round trip. They take effect in the order in which they
+/// are awaited. What they make has a name at once, so that the next command can use it; buffers are the client's like
+/// any others. What a command waits for is room, which there is but where very much is under way.
 ///
 /// A command that fails poisons what it would have made or written: what uses that is told the first failure.
-/// [`fence`](Stream::fence) tells the first failure of a command whose answer nobody waits for, and forgets it. Calls that
-/// are no commands know nothing of what is under way: fence first.
+/// [`fence`](Stream::fence) tells the first failure of a command whose answer nobody waits for, and forgets it. Calls
+/// that are no commands know nothing of what is under way: fence first.
 ///
 /// A connection that is lost is made again for as long as the lease lasts, and what may not have arrived is sent again;
 /// each command runs once.

@@ -125,8 +125,8 @@ impl Building {
 
     fn keep_mistake(&mut self, function: &str, mut error: Error) {
         if self.failed.is_none() {
-            let details = error.details_mut();
-            details.message = format!("{function}: {}", details.message);
+            let parts = error.parts_mut();
+            parts.message = format!("{function}: {}", parts.message);
             self.failed = Some(error);
         }
     }

@@ -76,7 +76,7 @@ impl Graph {
             total = (pair.reshape([2, 1]) + total.reshape([1, count])).reshape([2 * count]);
             count *= 2;
         }
-        total.shrink([0..stop])
+        total.first(0, stop)
     }
 
     fn pair<'g>(&'g self, first: Tensor<'g>, second: Tensor<'g>) -> Tensor<'g> {

@@ -11,9 +11,9 @@ use crate::{
     v1::{self, DType, Dialect, ErrorCode, Op},
 };
 
-/// The hash of a graph. A digest of a node is BLAKE3 over its op's name, its argument in canonical form and its sources'
-/// digests, so one pass from the first node to the last gives all. What has no hash is an error with the code and the
-/// node that the server would give.
+/// The hash of a graph. A digest of a node is BLAKE3 over its op's name, its argument in canonical form and its
+/// sources' digests, so one pass from the first node to the last gives all. What has no hash is an error with the code
+/// and the node that the server would give.
 ///
 /// ```
 /// use kiln::{DType, Graph};
