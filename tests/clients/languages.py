@@ -52,11 +52,13 @@ def go_environment(program, **more):
     return {**os.environ, "PATH": path, "GOTOOLCHAIN": "local", **more}
 
 
-# What `go` and `npm` say where modules cannot be reached, or they are too old for them. Anything else that they fail
+# What `go`, `npm` and `cargo` say where modules cannot be reached, or they are too old for them. Anything else that they fail
 # with, such as a wrong checksum, is a fault.
 UNREACHABLE = re.compile(r"dial tcp|no such host|i/o timeout|connection refused|connection reset|network is unreachable|"
                          r"TLS handshake timeout|proxyconnect|module lookup disabled|: 50[234] |requires go >=|"
-                         r"npm (ERR!|error) code (ENOTFOUND|EAI_AGAIN|ECONN|ETIMEDOUT|ENETUNREACH|ERR_SOCKET|E[45]\d\d)")  # fmt: skip
+                         r"npm (ERR!|error) code (ENOTFOUND|EAI_AGAIN|ECONN|ETIMEDOUT|ENETUNREACH|ERR_SOCKET|E[45]\d\d)|"
+                         r"[Cc]ould(n't| not) (resolve|connect)|[Ff]ailed to connect|network failure|requires rustc |"
+                         r"feature `edition2024` is required")  # fmt: skip
 MOST_SECONDS = 900
 
 
@@ -114,7 +116,8 @@ RUST_ALL = ("--workspace", "--all-features", "--all-targets", "--locked", "--off
 def words_of_cargo(program, *words, why=None, folder=RUST, **environment):
     """What `cargo` prints in client/rust, which must succeed, or `why` the client is not tested."""
     path = "%s:%s" % (pathlib.Path(program).parent, os.environ["PATH"])
-    more = {"PATH": path, "CARGO_TARGET_DIR": str(RUST_BUILT), "CARGO_BUILD_JOBS": "2"}
+    more = {"PATH": path, "CARGO_TARGET_DIR": str(RUST_BUILT), "CARGO_BUILD_JOBS": "2",
+            "CARGO_PROFILE_DEV_DEBUG": "line-tables-only"}  # fmt: skip
     return printed([program, *words], folder, {**os.environ, **more, **environment}, why)
 
 

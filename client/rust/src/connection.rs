@@ -2,10 +2,7 @@
 //! errors.
 
 use std::{
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
@@ -48,10 +45,10 @@ pub(crate) struct Connection {
     pub address: String,
     identity: Identity,
     silence: Duration,
-    channel: Mutex<Channel>,
+    /// None when the client is closed.
+    channel: Mutex<Option<Channel>>,
     session: Mutex<Option<Session>>,
     retries: Retries,
-    closed: AtomicBool,
     /// The session is perhaps gone: look now.
     pub hastened: Notify,
     /// How often the connection was left because the server was silent.
@@ -75,10 +72,9 @@ impl Connection {
             address,
             identity,
             silence,
-            channel: Mutex::new(channel),
+            channel: Mutex::new(Some(channel)),
             session: Mutex::default(),
             retries: Retries::default(),
-            closed: AtomicBool::new(false),
             hastened: Notify::new(),
             left: watch::Sender::new(0),
         })
@@ -92,9 +88,13 @@ impl Connection {
         self.session().as_ref().map(|session| session.token.clone())
     }
 
-    /// Refuses further calls.
+    fn channel(&self) -> MutexGuard<'_, Option<Channel>> {
+        self.channel.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Refuses further calls, and hangs up when those under way have ended.
     pub fn close(&self) {
-        self.closed.store(true, Ordering::Relaxed);
+        *self.channel() = None;
     }
 
     /// Dials anew for the calls that follow, and lets streams know: the peer is silent.
@@ -106,18 +106,17 @@ impl Connection {
 
     fn redial(&self) -> Result<()> {
         let channel = dialed(self.identity.endpoint(&self.address)?, self.silence);
-        *self.channel.lock().unwrap_or_else(PoisonError::into_inner) = channel;
+        if let Some(held) = self.channel().as_mut() {
+            *held = channel;
+        }
         Ok(())
     }
 
     async fn ready(&self, path: &str) -> Result<Grpc<Guard>> {
-        if self.closed.load(Ordering::Relaxed) {
-            return Err(closed());
-        }
         if self.identity.look() {
             self.redial()?; // by the new certificate
         }
-        let channel = self.channel.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let channel = self.channel().clone().ok_or_else(closed)?;
         let has_text = TEXTS.iter().any(|text| path.starts_with(text));
         let most = if has_text { MOST_TEXT } else { MOST_ANSWER };
         let mut grpc = Grpc::new(Guard(channel)).max_decoding_message_size(most);
@@ -161,7 +160,8 @@ impl Connection {
         let message = Arc::new(message);
         self.retries.earn();
         let calls = async {
-            for attempt in 1.. {
+            let mut attempt = 1;
+            loop {
                 let failed = match self.once(method, message.clone(), options).await {
                     Ok(answer) => return Ok(answer),
                     Err(failed) => failed,
@@ -170,8 +170,8 @@ impl Connection {
                     Some(pause) => tokio::time::sleep(pause).await,
                     None => return Err(failed),
                 }
+                attempt += 1;
             }
-            unreachable!("attempts are counted")
         };
         options.limit(calls).await
     }

@@ -95,6 +95,9 @@ impl Link {
                 if let Some(ended) = &state.ended {
                     return Err(ended.clone());
                 }
+                if state.closing {
+                    return Err(closed());
+                }
                 if state.kept.len() < MOST_COMMANDS && state.bytes < MOST_BYTES {
                     self.put(&mut state, command, tag, asked);
                     return Ok(());

@@ -117,7 +117,8 @@ async fn connect(adapter: &Adapter, ask: &Value) -> Answer {
 async fn close(adapter: &Adapter, ask: &Value) -> Answer {
     let one = adapter.client(ask)?;
     adapter.named().clients.remove(&name(&ask["client"]));
-    done(one.client.close().await)
+    one.client.close().await;
+    done(())
 }
 
 async fn compile(adapter: &Adapter, ask: &Value) -> Answer {
@@ -210,7 +211,8 @@ async fn run(adapter: &Adapter, ask: &Value) -> Answer {
         return Ok(json!({"results": results.iter().map(tensor).collect::<Vec<_>>()}));
     };
     let results = kept(&one, &program, arguments, ask).await?;
-    done(adapter.named().buffers.extend(names.iter().map(name).zip(results)))
+    adapter.named().buffers.extend(names.iter().map(name).zip(results));
+    done(())
 }
 
 async fn kept(
@@ -229,7 +231,8 @@ async fn kept(
 async fn unchecked_run(adapter: &Adapter, ask: &Value) -> Answer {
     let (one, program) = (adapter.client(ask)?, adapter.program(&ask["program"])?);
     let results = kept(&one, &program, vec![adapter.buffer(&ask["buffer"])?.into()], ask).await?;
-    done(adapter.named().buffers.extend([name(&ask["keep"])].into_iter().zip(results)))
+    adapter.named().buffers.extend([name(&ask["keep"])].into_iter().zip(results));
+    done(())
 }
 
 /// Does a request beside what follows; `end` answers it.

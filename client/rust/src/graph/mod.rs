@@ -184,8 +184,13 @@ impl Graph {
         let mut base = to;
         {
             let building = self.building();
-            while VIEWS.contains(&building.nodes[base as usize].op()) {
-                base = building.nodes[base as usize].src[0];
+            // Nodes of a gradient are as a server made them: a view may be of nothing.
+            let viewed = |node: u32| {
+                let node = &building.nodes[node as usize];
+                node.src.first().copied().filter(|_| VIEWS.contains(&node.op()))
+            };
+            while let Some(source) = viewed(base) {
+                base = source;
             }
             if building.nodes[base as usize].op() != Op::Param {
                 let message = "only a parameter or a view of one can be updated; this is computed";

@@ -105,6 +105,16 @@ fn a_gradient_that_cannot_be() {
 }
 
 #[test]
+fn a_view_of_nothing_is_no_parameter() {
+    let graph = Graph::new();
+    let nodes = vec![uop(Op::Reshape, [], None), uop(Op::Tuple, [0], None)];
+    let results = vec![v1::signature::Result { dtype: Float32.wire(), shape: vec![4], ..Default::default() }];
+    let made = graph.append(&v1::GradientResponse { graph: Some(v1::Graph { nodes, dialect: 0 }), results });
+    graph.update(made[0], graph.param("x", Float32, [4]));
+    assert_eq!(graph.build().unwrap_err().code(), ErrorCode::BadArgument);
+}
+
+#[test]
 fn a_graph_may_be_shared_by_threads() {
     fn shared<T: Send + Sync>() {}
     shared::<Graph>();

@@ -75,46 +75,44 @@ impl Writer {
                 self.reduction(all_reduce.op)?;
                 self.strings(&all_reduce.device);
             }
-            Arg::Kernel(_) | Arg::Wmma(_) | Arg::View(_) | Arg::Opt(_) => self.argument_of_kernels(arg),
-        }
-        Ok(())
-    }
-
-    /// What only programs by hand and older graphs have.
-    fn argument_of_kernels(&mut self, arg: &Arg) {
-        match arg {
-            Arg::Kernel(kernel) => {
-                self.u8(21);
-                self.count(kernel.opts.len());
-                kernel.opts.iter().for_each(|opt| self.opt(opt));
-                self.u8(kernel.dont_use_locals.into());
-            }
-            Arg::Wmma(wmma) => {
-                self.u8(22);
-                [wmma.n, wmma.m, wmma.k].iter().for_each(|size| self.i64(*size));
-                self.number(wmma.dtype_in);
-                self.number(wmma.dtype_out);
-                self.i64(wmma.threads);
-                self.count(wmma.upcast_axes.len());
-                wmma.upcast_axes.iter().for_each(|axes| self.i64s(&axes.axis));
-                self.i64s(&wmma.reduce_axes);
-            }
-            Arg::View(views) => {
-                self.u8(25);
-                self.count(views.view.len());
-                for view in &views.view {
-                    self.i64s(&view.shape);
-                    self.i64s(&view.stride);
-                    self.i64(view.offset);
-                    self.i64s(&view.mask_begin);
-                    self.i64s(&view.mask_end);
-                }
-            }
+            Arg::Kernel(kernel) => self.kernel(kernel),
+            Arg::Wmma(wmma) => self.wmma(wmma),
+            Arg::View(views) => self.views(views),
             Arg::Opt(opt) => {
                 self.u8(27);
                 self.opt(opt);
             }
-            _ => unreachable!("argument() has the others"),
+        }
+        Ok(())
+    }
+
+    fn kernel(&mut self, kernel: &v1::KernelInfo) {
+        self.u8(21);
+        self.count(kernel.opts.len());
+        kernel.opts.iter().for_each(|opt| self.opt(opt));
+        self.u8(kernel.dont_use_locals.into());
+    }
+
+    fn wmma(&mut self, wmma: &v1::WmmaArg) {
+        self.u8(22);
+        [wmma.n, wmma.m, wmma.k].iter().for_each(|size| self.i64(*size));
+        self.number(wmma.dtype_in);
+        self.number(wmma.dtype_out);
+        self.i64(wmma.threads);
+        self.count(wmma.upcast_axes.len());
+        wmma.upcast_axes.iter().for_each(|axes| self.i64s(&axes.axis));
+        self.i64s(&wmma.reduce_axes);
+    }
+
+    fn views(&mut self, views: &v1::ViewArg) {
+        self.u8(25);
+        self.count(views.view.len());
+        for view in &views.view {
+            self.i64s(&view.shape);
+            self.i64s(&view.stride);
+            self.i64(view.offset);
+            self.i64s(&view.mask_begin);
+            self.i64s(&view.mask_end);
         }
     }
 
