@@ -59,7 +59,7 @@ class Unused(unittest.TestCase):
             if name in IN_BUILDS or name in BY_NAME or file.name in BY_NAME_ANYWHERE or name.endswith(("_test.py", ".go")):
                 continue
             with self.subTest(name):
-                wanted = file.stem if file.suffix in (".py", ".bzl") else file.name
+                wanted = file.stem if file.suffix in (".py", ".bzl", ".rs") else file.name
                 users = words.get(wanted, set()) - {name}
                 if file.name == "__init__.py":
                     users = words.get(file.parent.name, set()) - {name}

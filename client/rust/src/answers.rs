@@ -20,34 +20,39 @@ use crate::{
 pub(crate) struct Asked {
     /// How many bytes of data it has.
     room: u64,
-    taken: u64,
-    data: Vec<Bytes>,
+    /// One piece shares the memory in which it came; further ones are copied behind it.
+    first: Bytes,
+    rest: BytesMut,
     answer: oneshot::Sender<Result<Bytes>>,
 }
 
 impl Asked {
     pub fn new(room: u64, answer: oneshot::Sender<Result<Bytes>>) -> Asked {
-        Asked { room, taken: 0, data: Vec::new(), answer }
+        Asked { room, first: Bytes::new(), rest: BytesMut::new(), answer }
     }
 
     fn forget(&mut self) {
-        self.taken = 0;
-        self.data.clear();
+        self.first.clear();
+        self.rest.clear();
+    }
+
+    fn taken(&self) -> u64 {
+        (self.first.len() + self.rest.len()) as u64
+    }
+
+    fn take(&mut self, data: Bytes) {
+        if self.first.is_empty() {
+            self.first = data;
+        } else {
+            self.rest.extend_from_slice(&data);
+        }
     }
 
     /// Who waits for it may have gone.
     fn set(self, answer: Result<()>) {
-        let _ = self.answer.send(answer.map(|()| joined(self.data)));
+        let whole = || if self.rest.is_empty() { self.first } else { [&self.first[..], &self.rest].concat().into() };
+        let _ = self.answer.send(answer.map(|()| whole()));
     }
-}
-
-fn joined(mut data: Vec<Bytes>) -> Bytes {
-    if data.len() == 1 {
-        return data.remove(0);
-    }
-    let mut made = BytesMut::with_capacity(data.iter().map(Bytes::len).sum());
-    data.iter().for_each(|part| made.extend_from_slice(part));
-    made.freeze()
 }
 
 /// Of a link.
@@ -106,19 +111,18 @@ impl State {
             Some(Event::Failed(said)) => (Bytes::new(), Some(Error::of_command(&said, command))),
             _ => (Bytes::new(), None),
         };
-        if let Some(asked) = asked.filter(|_| !data.is_empty()) {
-            asked.taken = asked.taken.saturating_add(data.len() as u64);
-            if asked.taken > asked.room {
+        if let Some(asked) = asked {
+            if data.len() as u64 > asked.room - asked.taken() {
                 return Err(bad_server(format!("sent more than the {} bytes of command {command}", asked.room)));
             }
-            asked.data.push(data);
+            asked.take(data);
+            if !answer.more && failed.is_none() && asked.taken() < asked.room {
+                let (taken, room) = (asked.taken(), asked.room);
+                return Err(bad_server(format!("sent {taken} bytes of command {command}, not {room}")));
+            }
         }
         if answer.more {
             return Ok(());
-        }
-        if let Some(asked) = self.asked.get(&command).filter(|asked| asked.taken < asked.room && failed.is_none()) {
-            let (taken, room) = (asked.taken, asked.room);
-            return Err(bad_server(format!("sent {taken} bytes of command {command}, not {room}")));
         }
         self.confirm(command);
         match self.asked.remove(&command) {
