@@ -26,6 +26,7 @@ absl::StatusCode StatusCodeOf(v1::ErrorCode code) {
     case v1::CALL_CANCELLED: return absl::StatusCode::kCancelled;
     case v1::SHUTTING_DOWN:
     case v1::PARTICIPANT_MISSING: return absl::StatusCode::kUnavailable;
+    case v1::WRONG_SERVER: return absl::StatusCode::kFailedPrecondition;
     case v1::HANDLE_TAKEN: return absl::StatusCode::kAlreadyExists;
     case v1::SESSION_BUSY:
     case v1::EXECUTOR_LOST: return absl::StatusCode::kAborted;

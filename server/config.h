@@ -42,6 +42,9 @@ struct Invocation {
 // Reads flags, environment and file, and checks the result.
 absl::StatusOr<Invocation> ParseCommandLine(int argc, const char* const* argv);
 
+// BAD_ARGUMENT whose `field` is the setting.
+absl::Status BadSetting(absl::string_view path, absl::string_view message);
+
 // Every default.
 v1::ServerConfig DefaultConfig();
 

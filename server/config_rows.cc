@@ -27,7 +27,8 @@ const std::vector<ConfigRow>& ConfigRows() {
        "of calls whose caller does not say whether they are to be exported, so many are: 0 to 1"},
       {"cpu_devices", "1", "CPU devices: CPU:0, CPU:1, …; they share the cores, and the memory in equal parts"},
       {"cpu_threads", "0",
-       "worker threads of the CPU devices together; 0 is one for each core this process may use (taskset, cpuset)"},
+       "worker threads of the CPU devices together; 0 is one for each core this process may use (taskset, cpuset, "
+       "cpu.max of its control groups)"},
       {"cpu_memory_bytes", "0", "most bytes the CPU devices hand out together; 0 is 80% of the machine's"},
       {"gpus", "auto",
        "GPUs to serve beside the CPU: auto, all that NVIDIA's and AMD's drivers list (CUDA_VISIBLE_DEVICES and "
@@ -57,7 +58,14 @@ const std::vector<ConfigRow>& ConfigRows() {
       {"beam_limits.default_budget_ms", "10000", "time of a search whose client does not say, for a whole program"},
       {"beam_limits.max_budget_ms", "60000", "most time of a search, whatever its client says"},
       {"log_level", "info", "trace, debug, info, warn or error"},
+      {"log_format", "text", "text, lines of key=value, or json: what is told on the error output"},
       {"drain_seconds", "30", "how long SIGTERM waits for requests that run"},
+      {"drain_grace_seconds", "0",
+       "how long SIGTERM leaves the port open before that, while health checks fail already: as long as a balancer "
+       "takes to notice"},
+      {"advertise", "",
+       "host:port by which clients reach this server and no other, where a balancer stands before several: a session "
+       "names its server, and clients go there (docs/balancers.md); port 0 is the one that is served; empty: none"},
       {"profile_jit", "false", "register generated code with perf and gdb"},
       {"tenants", "",
        "file that says who may use the server: kiln.v1.Tenants as textproto, read again when it changes and at "

@@ -50,6 +50,14 @@ TEST(ConfigTest, DefaultsAreGoodAndClosedToOthers) {
   EXPECT_EQ(DefaultConfig().graph_limits().max_nodes(), 200'000u);
 }
 
+TEST(ConfigTest, AnAddressToBeReachedByIsOne) {
+  for (const char* good : {"gpu1:7437", "10.0.0.7:0", "[::1]:7437"})
+    EXPECT_TRUE(Parse({"--advertise", good}).ok()) << good;
+  for (const char* bad : {"gpu1", ":7437", "gpu 1:7437", "gpu1:x"}) {
+    EXPECT_EQ(DetailOf(Parse({"--advertise", bad}).status())->field(), "advertise") << bad;
+  }
+}
+
 TEST(ConfigTest, FlagBeatsEnvironmentBeatsFile) {
   const std::string file =
       WriteFile("order.txtpb", "drain_seconds: 1 cpu_threads: 1 compile_threads: 1 insecure: true");

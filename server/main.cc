@@ -1,11 +1,12 @@
 // kilnd: reads its settings, serves until told to stop, stops gently.
-#include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
 #include <fstream>
 #include <memory>
 #include <string>
@@ -13,28 +14,26 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "server/config.h"
+#include "server/config_files.h"
 #include "server/job.h"
+#include "server/logs/server_log.h"
 #include "server/process.h"
+#include "server/rpc_server.h"
 #include "server/server.h"
+#include "server/service_manager.h"
 #include "server/watchdog.h"
 
 namespace {
 
 using kiln::server::Invocation;
+using kiln::server::RpcServer;
+using kiln::server::ServiceManager;
 
 // How long cancelled requests have to notice. What takes longer is a compilation.
 constexpr absl::Duration kGrace = absl::Seconds(3);
-
-// One event a line, as key=value, on the error output.
-std::shared_ptr<spdlog::logger> MakeLog(const std::string& level) {
-  auto log = std::make_shared<spdlog::logger>("kilnd", std::make_shared<spdlog::sinks::stderr_sink_mt>());
-  log->set_pattern("time=%Y-%m-%dT%H:%M:%S.%eZ level=%l %v", spdlog::pattern_time_type::utc);
-  log->set_level(spdlog::level::from_str(level));
-  log->flush_on(spdlog::level::info);
-  return log;
-}
 
 // Readers see the whole file or none.
 absl::Status WritePortFile(const std::string& path, int port) {
@@ -49,6 +48,42 @@ absl::Status WritePortFile(const std::string& path, int port) {
   return absl::OkStatus();
 }
 
+// The next of `signals`, or 0 after `most`. The service manager hears meanwhile that the server is alive, as long as it
+// answers.
+int WaitForSignal(const sigset_t& signals, absl::Duration most, RpcServer& server, ServiceManager& manager) {
+  const absl::Time end = kiln::SteadyNow() + most;
+  for (;;) {
+    const absl::Duration left = std::min(end - kiln::SteadyNow(), std::min(manager.period(), absl::Hours(1)));
+    const timespec wait = absl::ToTimespec(std::max(left, absl::ZeroDuration()));
+    const int signal = sigtimedwait(&signals, nullptr, &wait);
+    if (signal > 0) return signal;
+    if (kiln::SteadyNow() >= end) return 0;
+    if (manager.period() < absl::InfiniteDuration() && server.Answers(manager.period())) manager.Alive();
+  }
+}
+
+// Until a signal that ends the server has come, and balancers have had time to notice; that signal.
+int ServeUntilTold(const Invocation& invocation, const sigset_t& signals, RpcServer& server, ServiceManager& manager,
+                   spdlog::logger& log) {
+  const std::string serving = absl::StrCat("serving on port ", server.port());
+  manager.Ready(serving);
+  int signal = 0;
+  while ((signal = WaitForSignal(signals, absl::InfiniteDuration(), server, manager)) == SIGHUP) {
+    manager.Reloading();
+    server.Reload().IgnoreError();  // it is logged
+    manager.Ready(serving);
+  }
+  const absl::Duration grace = absl::Seconds(invocation.config.drain_grace_seconds());
+  manager.Stopping("draining", grace + absl::Seconds(invocation.config.drain_seconds()) + kGrace);
+  if (grace == absl::ZeroDuration()) return signal;
+  log.info("event=leaving signal={} seconds={}", signal, invocation.config.drain_grace_seconds());
+  server.AnnounceEnd();
+  const absl::Time end = kiln::SteadyNow() + grace;
+  while (WaitForSignal(signals, end - kiln::SteadyNow(), server, manager) == SIGHUP) {
+  }
+  return signal;
+}
+
 int Serve(const Invocation& invocation) {
   // Before any thread starts, so that all of them leave these to sigwait.
   sigset_t ends;
@@ -61,7 +96,9 @@ int Serve(const Invocation& invocation) {
 
   kiln::server::PrepareToServe();
 
-  const auto log = MakeLog(invocation.config.log_level());
+  ServiceManager manager(getenv);
+  for (const char* name : {"NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"}) unsetenv(name);  // nobody else's business
+  const auto log = kiln::server::MakeServerLog(invocation.config.log_level(), invocation.config.log_format());
   if (kiln::server::InJob(invocation.config) && kiln::server::RankInJob() != 0) {
     return kiln::server::ServeRank(invocation.config, log);
   }
@@ -74,12 +111,7 @@ int Serve(const Invocation& invocation) {
   }
   log->info("event=serving listen={} port={}", invocation.config.listen(), (*server)->port());
 
-  int signal = 0;
-  for (;;) {
-    sigwait(&ends, &signal);
-    if (signal != SIGHUP) break;
-    (*server)->Reload().IgnoreError();  // it is logged
-  }
+  const int signal = ServeUntilTold(invocation, ends, **server, manager, *log);
   // A second signal means now.
   pthread_sigmask(SIG_UNBLOCK, &ends, nullptr);
   log->info("event=draining signal={} seconds={}", signal, invocation.config.drain_seconds());
@@ -114,7 +146,9 @@ int main(int argc, char** argv) {
     return invocation->exit_code;
   }
   if (invocation->check_config) {
-    if (const absl::Status good = kiln::server::CheckTenants(invocation->config); !good.ok()) {
+    absl::Status good = kiln::server::CheckFiles(invocation->config);
+    if (good.ok()) good = kiln::server::CheckTenants(invocation->config);
+    if (!good.ok()) {
       std::fprintf(stderr, "kilnd: %s\n", std::string(good.message()).c_str());
       return 2;
     }

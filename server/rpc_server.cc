@@ -12,9 +12,11 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "base/error.h"
 #include "compiler/options/version.h"
+#include "grpc/health/v1/health.grpc.pb.h"
 #include "server/admin/admin_port.h"
 #include "server/admin/pages.h"
 #include "server/build_id.h"
@@ -111,6 +113,11 @@ absl::StatusOr<std::unique_ptr<ModelRepository>> OpenModels(const v1::ServerConf
   return std::make_unique<ModelRepository>(std::move(options), &engine, std::move(log));
 }
 
+// The address to be reached by, with the port that was had in the place of port 0.
+std::string Advertised(absl::string_view address, int port) {
+  return absl::ConsumeSuffix(&address, ":0") ? absl::StrCat(address, ":", port) : std::string(address);
+}
+
 // How long a client may take to take what it was answered last.
 constexpr absl::Duration kFarewell = absl::Seconds(1);
 
@@ -190,6 +197,7 @@ absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(const v1::ServerConf
   grpc::ServerBuilder builder;
   KILN_ASSIGN_OR_RETURN(self->port_, Port::Open(config.listen(), LimitsOf(config), self->log_));
   self->port_number_ = self->port_->port();
+  self->engine_->sessions().SetAddress(Advertised(config.advertise(), self->port_number_));
   const std::shared_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor =
       builder.experimental().AddExternalConnectionAcceptor(
           grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD, credentials);
@@ -234,7 +242,7 @@ absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(const v1::ServerConf
       std::make_unique<DeviceHealth>(self->engine_->devices(), *self->server_->GetHealthCheckService(), self->log_);
   if (!config.admin_listen().empty()) {
     PagesOptions pages;
-    pages.serving = [self = self.get()] { return self->prepared_.load() && !self->stop_preparing_.load(); };
+    pages.serving = [self = self.get()] { return self->prepared_.load() && !self->gate_.announced(); };
     // Elsewhere the operator has let in what counts; what tenants compute is more.
     pages.shows_programs = IsLoopback(config.admin_listen());
     KILN_ASSIGN_OR_RETURN(
@@ -313,11 +321,24 @@ std::shared_ptr<grpc::Channel> RpcServer::InProcessChannel() {
   return server_->InProcessChannel(arguments);
 }
 
+void RpcServer::AnnounceEnd() {
+  gate_.AnnounceClosing();
+  server_->GetHealthCheckService()->Shutdown();  // of the whole and of each device, whatever is said of them later
+}
+
+bool RpcServer::Answers(absl::Duration patience) {
+  const auto stub = grpc::health::v1::Health::NewStub(InProcessChannel());
+  grpc::ClientContext context;
+  context.set_deadline(absl::ToChronoTime(absl::Now() + patience));
+  grpc::health::v1::HealthCheckResponse response;
+  return stub->Check(&context, {}, &response).ok();
+}
+
 bool RpcServer::Drain(absl::Duration timeout) {
   if (server_ == nullptr || drained_) return true;
   drained_ = true;
   const absl::Time deadline = absl::Now() + timeout;
-  server_->GetHealthCheckService()->Shutdown();
+  AnnounceEnd();
   stop_preparing_.store(true);
   gate_.Close();
   if (models_ != nullptr) models_->Stop();

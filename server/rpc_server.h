@@ -70,6 +70,13 @@ class RpcServer {
   // The same process as a client: no socket in between.
   std::shared_ptr<grpc::Channel> InProcessChannel();
 
+  // Says that the server will go, and goes on serving: health checks and readiness fail from now on, so that balancers
+  // send their calls elsewhere before the port is closed.
+  void AnnounceEnd();
+
+  // Whether gRPC answers a call within `patience`, whatever the answer is.
+  bool Answers(absl::Duration patience);
+
   // Ends service: health says NOT_SERVING, new requests get SHUTTING_DOWN, those
   // that run may finish within `timeout` and are cancelled then. Returns when
   // none is left; whether none had to be cancelled. Later calls do nothing.

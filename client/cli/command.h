@@ -38,6 +38,7 @@ struct Cli {
 };
 
 void AddBench(CLI::App& app, Cli& cli);
+void AddCompletions(CLI::App& app, Cli& cli);
 void AddCache(CLI::App& app, Cli& cli);
 void AddDevices(CLI::App& app, Cli& cli);
 void AddEvict(CLI::App& app, Cli& cli);
@@ -57,6 +58,17 @@ void AddTrace(CLI::App& app, Cli& cli);
 void AddTune(CLI::App& app, Cli& cli);
 void AddRun(CLI::App& app, Cli& cli);
 void AddUsage(CLI::App& app, Cli& cli);
+
+// Whether a shell asks what comes next (`kiln completions --words WORD…`), which is then printed. The words are not
+// parsed: they are not whole.
+bool AnswerShell(const CLI::App& app, int argc, const char* const* argv);
+
+// The bytes of the hash of which `text` is the beginning, or all 64 digits: the programs that the server has are looked
+// through. BAD_ARGUMENT if it is none's, or several programs'.
+absl::StatusOr<std::string> FindHash(client::Client& client, const std::string& text);
+
+// Whether it may be one: 4 to 64 of the digits 0 to 9 and a to f.
+bool IsHashPrefix(const std::string& text);
 
 }  // namespace kiln::cli
 

@@ -7,6 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "base/error.h"
 #include "client/cli/command.h"
+#include "client/cli/text/json_text.h"
 #include "client/cli/text/table.h"
 
 namespace kiln::cli {
@@ -28,10 +29,14 @@ absl::Status Watch(Cli& cli) {
   });
 }
 
-absl::Status Devices(Cli& cli, bool watch) {
+absl::Status Devices(Cli& cli, bool watch, bool json) {
   if (watch) return Watch(cli);
   KILN_ASSIGN_OR_RETURN(const auto client, cli.Connect());
   KILN_ASSIGN_OR_RETURN(const v1::ListDevicesResponse response, client->Devices());
+  if (json) {
+    std::fputs(MessageJson(response).c_str(), stdout);
+    return absl::OkStatus();
+  }
   std::vector<Row> rows = {{"device", "health", "arch", "memory", "in use", "cached", "buffers", "description"}};
   for (const v1::Device& device : response.devices()) {
     rows.push_back({device.name(), v1::Device::Health_Name(device.health()), device.target().arch(),
@@ -59,10 +64,12 @@ absl::Status Devices(Cli& cli, bool watch) {
 
 void AddDevices(CLI::App& app, Cli& cli) {
   CLI::App* command = app.add_subcommand("devices", "List the server's devices, their memory and health");
-  auto watch = std::make_shared<bool>(false);
+  auto watch = std::make_shared<bool>(false), json = std::make_shared<bool>(false);
   command->add_flag("--watch", *watch, "Go on: a line whenever a device's health, memory or load changes");
+  command->add_flag("--json", *json, "All of it as JSON, once: kiln.v1.ListDevicesResponse")->excludes("--watch");
   command->footer("Examples:\n  kiln devices --server gpu-host:7437\n  kiln devices --watch");
-  command->callback([&cli, watch] { cli.action = [watch](Cli& asked) { return Devices(asked, *watch); }; });
+  command->callback(
+      [&cli, watch, json] { cli.action = [watch, json](Cli& asked) { return Devices(asked, *watch, *json); }; });
 }
 
 }  // namespace kiln::cli

@@ -131,14 +131,17 @@ absl::StatusOr<v1::ExplainResponse> Ask(client::Client& client, v1::ExplainReque
 absl::Status Explain(Cli& cli, const Flags& flags) {
   v1::ExplainRequest request;
   request.set_device(cli.device);
-  if (const auto hash = GraphHash::FromHex(flags.graph); hash.has_value()) {
-    request.set_graph_hash(std::string(hash->Bytes()));
-  } else {
+  // Files have names with a point.
+  const bool is_hash = IsHashPrefix(flags.graph);
+  if (!is_hash) {
     KILN_ASSIGN_OR_RETURN(cli.graph, ReadGraph(flags.graph));
     *request.mutable_graph() = cli.graph;
   }
   request.set_source(flags.source);
   KILN_ASSIGN_OR_RETURN(const auto client, cli.Connect());
+  if (is_hash) {
+    KILN_ASSIGN_OR_RETURN(*request.mutable_graph_hash(), FindHash(*client, flags.graph));
+  }
   if (flags.batching) return PrintBatching(*client, std::move(request));
   if (!flags.pictures.empty()) return DrawPictures(*client, std::move(request), flags.pictures);
   KILN_ASSIGN_OR_RETURN(const v1::ExplainResponse response, Ask(*client, request, flags));
@@ -176,8 +179,11 @@ void AddExplain(CLI::App& app, Cli& cli) {
       "  kiln explain model.pb --source metal     its kernels in a C-like language\n"
       "  kiln explain model.pb --batching         whether rows of several callers may be run as one\n"
       "  kiln explain model.pb --pictures life    from tensors to machine code, as SVG\n"
-      "  kiln explain 6f0c...e1 --all             every stage of a program the server has, by its hash");
-  command->add_option("graph", flags->graph, "A graph's file, or the 64 hex digits of its hash")->required();
+      "  kiln explain 6f0c2b --all                every stage of a program the server has, by its hash");
+  command
+      ->add_option("graph", flags->graph,
+                   "A graph's file, or the hash of a program that the server has: its first digits will do")
+      ->required();
   auto* stage = command->add_option("--stage", flags->stages, "Print this stage's text, or pass's, or PASS/KERNEL's")
                     ->allow_extra_args(false);
   command->add_option("--source", flags->source,

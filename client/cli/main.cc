@@ -1,8 +1,12 @@
 // The `kiln` command: a Kiln server from the shell.
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <string>
+#include <vector>
 
+#include "base/release.h"
 #include "client/cli/command.h"
+#include "client/cli/shell/words.h"
 #include "client/cli/text/error_text.h"
 
 namespace kiln::cli {
@@ -23,14 +27,25 @@ absl::StatusOr<std::unique_ptr<client::Client>> Cli::Connect() const {
 
 namespace {
 
+// What is wrong with a command line, and what was perhaps meant; the exit status. Help and versions are nothing wrong.
+int Explain(const CLI::App& app, const CLI::ParseError& wrong, const std::vector<std::string>& words) {
+  if (app.exit(wrong) == 0) return 0;
+  if (const std::string meant = Nearest(app, words); !meant.empty())
+    std::fprintf(stderr, "Did you mean %s?\n", meant.c_str());
+  return 2;
+}
+
 int Main(int argc, char** argv) {
   Cli cli;
   CLI::App app("Talks to a Kiln server: runs, explains and times UOp graphs.", "kiln");
   app.footer(
       "A graph file is text (.uop: the numbered form; .txtpb: protobuf's) or binary (.pb).\n"
       "Try first, with no server:  kiln graph print model.pb\n"
-      "`kiln COMMAND --help` shows examples of each command.");
+      "`kiln COMMAND --help` shows examples of each command.\n\n"
+      "Exit status: 0 done; 1 refused, or not as it should be; 2 the command line is wrong; 3 no server answers;\n"
+      "4 the server does not know you, or you may not.");
   app.require_subcommand(1);
+  app.set_version_flag("--version", std::string(kRelease));
   app.fallthrough();
   app.add_option("--server", cli.server, "host:port of kilnd")->envname("KILN_ADDR")->capture_default_str();
   app.add_option("--device", cli.device, "Such as CPU:0; the server's first if not given");
@@ -67,12 +82,23 @@ int Main(int argc, char** argv) {
   AddTrace(app, cli);
   AddTune(app, cli);
   AddUsage(app, cli);
-  CLI11_PARSE(app, argc, argv);
+  AddCompletions(app, cli);
+  if (AnswerShell(app, argc, argv)) return 0;
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& wrong) {
+    return Explain(app, wrong, {argv + 1, argv + argc});
+  }
 
   const absl::Status status = cli.action(cli);
   if (status.ok()) return 0;
   std::fputs(ErrorText(status, cli.graph).c_str(), stderr);
-  return 1;
+  switch (status.code()) {
+    case absl::StatusCode::kUnavailable: return 3;
+    case absl::StatusCode::kUnauthenticated:
+    case absl::StatusCode::kPermissionDenied: return 4;
+    default: return 1;
+  }
 }
 
 }  // namespace

@@ -6,12 +6,12 @@
 #include <string>
 #include <vector>
 
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "client/cli/command.h"
 #include "client/cli/inputs.h"
 #include "client/cli/text/graph_file.h"
+#include "client/cli/text/json_text.h"
 #include "client/cli/text/table.h"
 #include "kiln/v1/debug_service.pb.h"
 
@@ -23,6 +23,7 @@ struct Flags {
   InputFlags inputs;
   uint32_t repeat = 20;
   bool all = false;
+  bool json = false;
 };
 
 absl::Status Time(Cli& cli, const Flags& flags) {
@@ -42,6 +43,10 @@ absl::Status Time(Cli& cli, const Flags& flags) {
   }
   request.set_repeat(flags.repeat);
   KILN_ASSIGN_OR_RETURN(const v1::TimeResponse timed, client->Time(request));
+  if (flags.json) {
+    std::fputs(MessageJson(timed).c_str(), stdout);
+    return absl::OkStatus();
+  }
   std::vector<double> micros;
   for (const double seconds : timed.seconds()) micros.push_back(1e6 * seconds);
   if (flags.all) {
@@ -58,13 +63,8 @@ absl::Status Time(Cli& cli, const Flags& flags) {
 }
 
 absl::Status Evict(Cli& cli, const std::string& hash) {
-  const std::string bytes = absl::HexStringToBytes(hash);
-  if (bytes.size() != 32 || absl::BytesToHexString(bytes) != hash) {
-    return MakeError(v1::BAD_ARGUMENT, absl::StrCat("\"", hash,
-                                                    "\" is no hash; `kiln programs` lists them: 64 digits "
-                                                    "from 0 to 9 and a to f"));
-  }
   KILN_ASSIGN_OR_RETURN(const auto client, cli.Connect());
+  KILN_ASSIGN_OR_RETURN(const std::string bytes, FindHash(*client, hash));
   KILN_ASSIGN_OR_RETURN(const v1::EvictResponse evicted, client->Evict(bytes));
   std::printf("%u from memory, %u from disk\n", evicted.programs(), evicted.entries());
   return absl::OkStatus();
@@ -84,13 +84,14 @@ void AddTime(CLI::App& app, Cli& cli) {
   AddInputFlags(*command, flags->inputs);
   command->add_option("--repeat", flags->repeat, "Runs")->check(CLI::Range(1, 1000))->capture_default_str();
   command->add_flag("--all", flags->all, "A line for each run, in their order");
+  command->add_flag("--json", flags->json, "The same as JSON: kiln.v1.TimeResponse");
   command->callback([flags, &cli] { cli.action = [flags](Cli& running) { return Time(running, *flags); }; });
 }
 
 void AddEvict(CLI::App& app, Cli& cli) {
   auto hash = std::make_shared<std::string>();
   CLI::App* command = app.add_subcommand("evict", "Have the server forget a program of yours, in memory and on disk");
-  command->add_option("hash", *hash, "The graph's hash, as `kiln programs` shows it")->required();
+  command->add_option("hash", *hash, "The graph's hash, as `kiln programs` shows it, or its first digits")->required();
   command->footer(
       "It is compiled anew when it is next asked for. What runs now, and recordings, keep it.\n"
       "Example:\n"

@@ -15,6 +15,7 @@
 #include "absl/strings/str_replace.h"
 #include "base/error.h"
 #include "client/cli/command.h"
+#include "client/cli/text/json_text.h"
 #include "client/cli/text/state_text.h"
 #include "kiln/v1/debug_service.pb.h"
 
@@ -85,7 +86,7 @@ absl::Status Top(Cli& cli, const Flags& flags) {
   KILN_ASSIGN_OR_RETURN(const auto client, cli.Connect());
   if (!flags.once && !flags.json && isatty(STDIN_FILENO) && isatty(STDOUT_FILENO)) return Live(*client, flags);
   KILN_ASSIGN_OR_RETURN(const v1::StateResponse state, Ask(*client));
-  std::fputs(flags.json ? StateJson(state).c_str() : TopText(state, StateOrder::kTime, 0, 0).c_str(), stdout);
+  std::fputs(flags.json ? MessageJson(state).c_str() : TopText(state, StateOrder::kTime, 0, 0).c_str(), stdout);
   return absl::OkStatus();
 }
 
@@ -109,7 +110,7 @@ absl::Status Tenants(Cli& cli, bool json) {
     shown.set_whole(state.whole());
     *shown.mutable_tenants() = state.tenants();
     shown.set_tenants_left_out(state.tenants_left_out());
-    std::fputs(StateJson(shown).c_str(), stdout);
+    std::fputs(MessageJson(shown).c_str(), stdout);
     return absl::OkStatus();
   }
   std::fputs(TenantsText(state, StateOrder::kName).c_str(), stdout);
@@ -128,7 +129,7 @@ absl::Status Sessions(Cli& cli, bool json) {
     shown.set_sessions_left_out(state.sessions_left_out());
     *shown.mutable_streams() = state.streams();
     shown.set_streams_left_out(state.streams_left_out());
-    std::fputs(StateJson(shown).c_str(), stdout);
+    std::fputs(MessageJson(shown).c_str(), stdout);
     return absl::OkStatus();
   }
   std::fputs(absl::StrCat(SessionsText(state), "\n", StreamsText(state)).c_str(), stdout);

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "client/cli/command.h"
+#include "client/cli/text/json_text.h"
 #include "client/cli/text/table.h"
 
 namespace kiln::cli {
@@ -17,9 +18,13 @@ std::string Shown(const v1::UsageResponse::QuotaUse& quota, uint64_t value) {
   return absl::StrContains(name, "bytes") ? BytesText(static_cast<double>(value)) : absl::StrCat(value);
 }
 
-absl::Status Usage(Cli& cli, bool all_tenants, bool everything) {
+absl::Status Usage(Cli& cli, bool all_tenants, bool everything, bool json) {
   KILN_ASSIGN_OR_RETURN(const auto client, cli.Connect());
   KILN_ASSIGN_OR_RETURN(const v1::UsageResponse response, client->Usage(all_tenants));
+  if (json) {
+    std::fputs(MessageJson(response).c_str(), stdout);
+    return absl::OkStatus();
+  }
   if (response.tenants().empty()) std::puts("this server has no tenants, and counts for none");
   for (const v1::UsageResponse::TenantUse& tenant : response.tenants()) {
     std::vector<Row> rows = {{"tenant " + tenant.name(), "used", "limit"}};
@@ -44,11 +49,13 @@ absl::Status Usage(Cli& cli, bool all_tenants, bool everything) {
 void AddUsage(CLI::App& app, Cli& cli) {
   CLI::App* command = app.add_subcommand("usage", "Show what your tenant has, and may have");
   auto all_tenants = std::make_shared<bool>(false), everything = std::make_shared<bool>(false);
+  auto json = std::make_shared<bool>(false);
   command->add_flag("--all_tenants", *all_tenants, "Of every tenant: needs the right to administer");
   command->add_flag("--everything", *everything, "Also what has neither a limit nor a use");
+  command->add_flag("--json", *json, "All of it as JSON: kiln.v1.UsageResponse");
   command->footer("Examples:\n  kiln usage\n  kiln usage --all_tenants --everything");
-  command->callback([&cli, all_tenants, everything] {
-    cli.action = [all_tenants, everything](Cli& asked) { return Usage(asked, *all_tenants, *everything); };
+  command->callback([&cli, all_tenants, everything, json] {
+    cli.action = [all_tenants, everything, json](Cli& asked) { return Usage(asked, *all_tenants, *everything, *json); };
   });
 }
 

@@ -17,6 +17,9 @@ constexpr uint32_t kProtocol = 1;
 // A feature of servers.
 constexpr char kSharedMemory[] = "shared_memory";
 
+// For the server behind a balancer, which is near it.
+constexpr absl::Duration kDirectly = absl::Seconds(3);
+
 // What a read of nothing needs.
 absl::Status CheckOffset(const DeviceBuffer& buffer, uint64_t offset) {
   if (offset <= buffer.bytes()) return absl::OkStatus();
@@ -27,6 +30,17 @@ absl::Status CheckOffset(const DeviceBuffer& buffer, uint64_t offset) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Client>> Client::Connect(const std::string& target, ClientOptions options) {
+  KILN_ASSIGN_OR_RETURN(auto client, ConnectTo(target, options));
+  const std::string address = client->address_;
+  if (address.empty() || address == target) return client;
+  // It has come by a balancer to one of several servers: what is made is in that one's memory. If it cannot be reached
+  // itself, the balancer must keep us there.
+  options.connect_timeout = std::min(options.connect_timeout, kDirectly);
+  auto direct = ConnectTo(address, std::move(options));
+  return direct.ok() ? *std::move(direct) : std::move(client);
+}
+
+absl::StatusOr<std::unique_ptr<Client>> Client::ConnectTo(const std::string& target, ClientOptions options) {
   KILN_RETURN_IF_ERROR(CheckCredentials(options.credentials, target));
   auto connection = std::make_shared<Connection>(target, std::move(options));
   KILN_RETURN_IF_ERROR(connection->WaitUntilReady());
@@ -37,6 +51,7 @@ absl::StatusOr<std::unique_ptr<Client>> Client::Connect(const std::string& targe
                                                       server.protocol_min(), " to ", server.protocol_max(),
                                                       "; this client speaks ", kProtocol));
   }
+  client->address_ = server.address();
   const auto& features = server.features();
   // A server says which socket memory is handed to; one on another machine has no say in what is opened here.
   if (client->connection_->options().shared_memory && StaysHere(target) &&

@@ -148,6 +148,9 @@ class Client {
   std::map<std::string, Traffic> traffic() const { return connection_->traffic(); }
 
  private:
+  // At this very address.
+  static absl::StatusOr<std::unique_ptr<Client>> ConnectTo(const std::string& target, ClientOptions options);
+
   explicit Client(std::shared_ptr<Connection> connection) : connection_(std::move(connection)) {}
   absl::StatusOr<DeviceBuffer> Allocate(const v1::AllocateRequest& request);
   absl::StatusOr<DeviceBuffer> Allocate(v1::DType dtype, const Shape& shape, const std::string& device);
@@ -155,6 +158,7 @@ class Client {
   bool SharesMemory() const { return shared_memory_ != nullptr && !shared_memory_->lost(); }
 
   std::shared_ptr<Connection> connection_;
+  std::string address_;                          // what the server says of its own
   std::unique_ptr<SharedMemory> shared_memory_;  // null: there is none
 };
 

@@ -26,6 +26,7 @@ const (
 	defaultAddress = "localhost:7437"
 	defaultLease   = 30 * time.Second
 	connectTimeout = 10 * time.Second
+	directTimeout  = 3 * time.Second // for the server behind a balancer, which is near it
 )
 
 // Client is a connection to one kilnd, made by Connect.
@@ -108,14 +109,19 @@ func Connect(ctx context.Context, address string, with ...Option) (*Client, erro
 	if address == "" {
 		address = cmp.Or(os.Getenv("KILN_ADDR"), defaultAddress)
 	}
-	who, transport, err := o.identify(address)
-	if err != nil {
-		return nil, err
-	}
 	if _, has := ctx.Deadline(); !has {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, connectTimeout)
 		defer cancel()
+	}
+	return connect(ctx, address, o, true)
+}
+
+// connect connects to the server at an address or, if that is a balancer's and it may follow, to the one behind it.
+func connect(ctx context.Context, address string, o options, follow bool) (*Client, error) {
+	who, transport, err := o.identify(address)
+	if err != nil {
+		return nil, err
 	}
 	c := &Client{target: address, device: o.device, who: who, retries: retries{budget: mostBudget}}
 	c.session = &session{client: c, wanted: o.lease}
@@ -127,36 +133,58 @@ func Connect(ctx context.Context, address string, with ...Option) (*Client, erro
 	c.kernels, c.buffers = kilnv1.NewKernelServiceClient(c.conn), kilnv1.NewBufferServiceClient(c.conn)
 	c.collectives, c.sessions = kilnv1.NewCollectiveServiceClient(c.conn), kilnv1.NewSessionServiceClient(c.conn)
 	c.machines = kilnv1.NewDeviceServiceClient(c.conn)
-	if err := c.open(ctx, o.lease, shaken); err != nil {
+	itself, err := c.meet(ctx, shaken)
+	if err == nil && follow && itself != "" && itself != address {
+		if direct := directly(ctx, itself, o); direct != nil {
+			c.conn.Close()
+			return direct, nil
+		}
+	}
+	if err == nil && o.lease > 0 && c.features["sessions"] {
+		err = c.session.open(ctx, o.lease)
+	}
+	if err != nil {
 		c.conn.Close()
 		return nil, err
 	}
 	return c, nil
 }
 
-// open waits for the server, hears what it is, and begins a session where it has any.
-func (c *Client) open(ctx context.Context, lease time.Duration, shaken *handshakes) error {
+// directly connects to the server behind a balancer, for what is made is in that server's memory. Nil if it cannot be
+// reached so: then the balancer must keep us there.
+func directly(ctx context.Context, address string, o options) *Client {
+	ctx, cancel := context.WithTimeout(ctx, directTimeout)
+	defer cancel()
+	direct, err := connect(ctx, address, o, false)
+	if err != nil {
+		return nil
+	}
+	return direct
+}
+
+// meet waits for the server, hears what it is, and at which address it is itself, if it says.
+func (c *Client) meet(ctx context.Context, shaken *handshakes) (string, error) {
 	c.conn.Connect()
 	for state := c.conn.GetState(); state != connectivity.Ready; state = c.conn.GetState() {
 		if state == connectivity.Idle {
 			c.conn.Connect() // it was lost at once
 		}
 		if err := shaken.why(); err != nil {
-			return newError(0, codes.Unavailable, "no safe connection to %s: %s", c.target, err)
+			return "", newError(0, codes.Unavailable, "no safe connection to %s: %s", c.target, err)
 		}
 		if !c.conn.WaitForStateChange(ctx, state) {
 			if ctx.Err() == context.Canceled {
-				return fromError(ctx.Err())
+				return "", fromError(ctx.Err())
 			}
-			return newError(0, codes.Unavailable, "no server answers at %s: is kilnd running there?", c.target)
+			return "", newError(0, codes.Unavailable, "no server answers at %s: is kilnd running there?", c.target)
 		}
 	}
 	said, err := c.machines.List(ctx, &kilnv1.ListDevicesRequest{})
 	if err != nil {
-		return err
+		return "", err
 	}
 	if said.ProtocolMin > protocol || said.ProtocolMax < protocol {
-		return newError(
+		return "", newError(
 			0,
 			codes.FailedPrecondition,
 			"the server at %s speaks protocol %d to %d, this package %d: take the package "+
@@ -175,7 +203,7 @@ func (c *Client) open(ctx context.Context, lease time.Duration, shaken *handshak
 		c.devices = append(c.devices, row.Name)
 	}
 	if c.device != "" && !slices.Contains(c.devices, c.device) {
-		return newError(
+		return "", newError(
 			kilnv1.ErrorCode_UNKNOWN_DEVICE,
 			codes.NotFound,
 			"the server at %s has no device %s; it has %v",
@@ -184,11 +212,11 @@ func (c *Client) open(ctx context.Context, lease time.Duration, shaken *handshak
 			c.devices,
 		)
 	}
-	if lease > 0 && c.features["sessions"] {
-		return c.session.open(ctx, lease)
-	}
-	return nil
+	return said.Address, nil
 }
+
+// Address is the server's: the one that was given, or the server's own behind a balancer.
+func (c *Client) Address() string { return c.target }
 
 // Conn is the connection, for stubs of package kiln/v1.
 func (c *Client) Conn() grpc.ClientConnInterface { return c.conn }

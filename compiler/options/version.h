@@ -2,11 +2,13 @@
 #ifndef KILN_COMPILER_OPTIONS_VERSION_H_
 #define KILN_COMPILER_OPTIONS_VERSION_H_
 
+#include "base/release.h"
+
 namespace kiln::compiler {
 
 // Names this compiler's output: a program stored under another version is not
-// used. Raised whenever generated code may change.
-inline constexpr char kCompilerVersion[] = "kiln-0.15.0";
+// used.
+inline constexpr auto& kCompilerVersion = kRelease;
 
 }  // namespace kiln::compiler
 

@@ -74,7 +74,7 @@ void Capture::SessionClosed(absl::string_view token) {
 void Capture::Add(const v1::CaptureEntry& entry) {
   if (writer_ == nullptr || writer_->Add(entry)) return;
   if (writer_->error().ok()) {
-    log_->warn("event=capture_full bytes={} calls={}: the server goes on without it", writer_->bytes(), calls_);
+    log_->warn("event=capture_full bytes={} calls={} message=\"the server goes on without it\"", writer_->bytes(), calls_);
   } else {
     log_->error("event=capture_failed calls={} reason=\"{}\"", calls_, std::string(writer_->error().message()));
   }

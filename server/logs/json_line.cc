@@ -85,9 +85,11 @@ JsonLine& JsonLine::Add(absl::string_view key, absl::string_view value) {
   return *this;
 }
 
-JsonLine& JsonLine::Add(absl::string_view key, uint64_t value) {
+JsonLine& JsonLine::Add(absl::string_view key, uint64_t value) { return AddLiteral(key, absl::StrCat(value)); }
+
+JsonLine& JsonLine::AddLiteral(absl::string_view key, absl::string_view value) {
   Key(key);
-  absl::StrAppend(&text_, value);
+  text_.append(value.data(), value.size());
   return *this;
 }
 

@@ -19,9 +19,11 @@ class JsonLine {
   // Its first field is "time", in UTC with microseconds.
   explicit JsonLine(absl::Time time);
 
-  // `key` is our own: a plain word.
+  // `key` is a plain word.
   JsonLine& Add(absl::string_view key, absl::string_view value);
   JsonLine& Add(absl::string_view key, uint64_t value);
+  // `value` is JSON itself.
+  JsonLine& AddLiteral(absl::string_view key, absl::string_view value);
   // Nothing where there is nothing to say.
   JsonLine& AddIfAny(absl::string_view key, absl::string_view value) { return value.empty() ? *this : Add(key, value); }
   // Fields of an object of its own, until Close.

@@ -23,6 +23,7 @@ void rpc::DeviceService::List(UnaryCall<v1::ListDevicesRequest, v1::ListDevicesR
   for (const v1::AbsentDevices& absent : call.env().engine.absent()) *answer.add_absent() = absent;
   answer.set_protocol_min(kProtocolVersion);
   answer.set_protocol_max(kProtocolVersion);
+  answer.set_address(call.env().engine.sessions().address());
   for (const char* feature : FeaturesOf(call.env())) answer.add_features(feature);
   answer.set_server_version(compiler::kCompilerVersion);
   call.Reply(absl::OkStatus());

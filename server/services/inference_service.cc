@@ -51,7 +51,7 @@ void rpc::GRPCInferenceService::ServerLive(
 void rpc::GRPCInferenceService::ServerReady(
     UnaryCall<inference::ServerReadyRequest, inference::ServerReadyResponse>& call) {
   const ModelRepository* const models = call.env().models;
-  call.response().set_ready(models == nullptr || models->ready());
+  call.response().set_ready(!call.env().gate.announced() && (models == nullptr || models->ready()));
   call.Reply(absl::OkStatus());
 }
 

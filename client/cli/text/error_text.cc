@@ -15,27 +15,9 @@ struct Remedy {
 };
 
 constexpr Remedy kRemedies[] = {
-    {v1::GRAPH_EMPTY, "is the file empty, or of another format than its name says?"},
-    {v1::SOURCE_OUT_OF_RANGE, "sources are node numbers of this graph; `kiln graph print` lists them"},
-    {v1::GRAPH_CYCLE, "put each node after its sources"},
-    {v1::UNKNOWN_OP, "the server may be older than the client; `kiln devices` says its version"},
-    {v1::UNSUPPORTED_OP, "write it with core ops, or use a newer server"},
-    {v1::DTYPE_MISMATCH, "put a CAST before the operand that differs"},
-    {v1::SHAPE_MISMATCH, "put a RESHAPE or EXPAND before the operand that differs"},
-    {v1::BAD_ROOT, "the last node must be a TUPLE of results or a SINK of stores"},
-    {v1::GRAPH_TOO_LARGE, "cut the graph in parts; or raise the limit if it is the server's, not a device's own"},
-    {v1::MISSING_ARGUMENT, "give it with --input NAME=FILE.npy, or let --random or --zeros make it up"},
-    {v1::UNKNOWN_ARGUMENT, "`kiln graph print` shows the PARAMs there are"},
-    {v1::BUFFER_SIZE_MISMATCH, "`kiln graph print` shows the PARAM's shape"},
-    {v1::BUFFER_DTYPE_MISMATCH, "save the file with the PARAM's dtype: a.astype(...)"},
-    {v1::BUFFER_DEVICE_MISMATCH, "copy it to the device where it is used"},
-    {v1::DEADLINE_PASSED, "allow more time with --timeout"},
-    {v1::NEED_GRAPH, "the server does not know this hash; give the graph's file instead"},
-    {v1::UNKNOWN_DEVICE, "`kiln devices` lists those there are"},
-    {v1::OUT_OF_MEMORY, "`kiln devices` shows how much is in use"},
-    {v1::CORRUPT_ENTRY, "a server compiles such a program anew by itself; a bundle must be copied again"},
-    {v1::SHUTTING_DOWN, "try again when the server is back"},
-    {v1::INTERNAL_FAULT, "this is a fault of the server, not yours; its log says more"},
+#define REMEDY(code, text) {v1::code, text},
+#include "client/cli/text/remedies.def"
+#undef REMEDY
 };
 
 }  // namespace

@@ -238,15 +238,4 @@ std::string TopText(const v1::StateResponse& state, StateOrder order, size_t lin
   return absl::StrJoin(all, "\n") + "\n";
 }
 
-std::string StateJson(const v1::StateResponse& state) {
-  google::protobuf::util::JsonPrintOptions options;
-  options.add_whitespace = true;
-  options.always_print_primitive_fields = true;
-  options.preserve_proto_field_names = true;
-  std::string json;
-  // It fails for what is no message alone.
-  (void)google::protobuf::util::MessageToJsonString(state, &json, options);
-  return json;
-}
-
 }  // namespace kiln::cli

@@ -30,9 +30,6 @@ std::string TopText(const v1::StateResponse& state, StateOrder order, size_t lin
 // `part` of 1 as a bar of `width` characters, with a mark at `due` if that is above 0.
 std::string BarText(double part, double due, size_t width);
 
-// As JSON, with the names of the protocol.
-std::string StateJson(const v1::StateResponse& state);
-
 // What a terminal would obey rather than show becomes '?'.
 std::string Shown(absl::string_view text);
 

@@ -1,3 +1,4 @@
+#include "client/cli/text/json_text.h"
 #include "client/cli/text/state_text.h"
 
 #include <gmock/gmock.h>
@@ -177,7 +178,7 @@ TEST(StateText, WhoSeesItsOwnIsToldSo) {
 }
 
 TEST(StateText, JsonIsTheMessage) {
-  const std::string json = StateJson(Some());
+  const std::string json = MessageJson(Some());
   v1::StateResponse back;
   ASSERT_TRUE(google::protobuf::util::JsonStringToMessage(json, &back).ok());
   EXPECT_EQ(back.SerializeAsString(), Some().SerializeAsString());

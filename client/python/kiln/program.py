@@ -134,7 +134,7 @@ class ProgramLike(Single, Takes):
             try:
                 return (yield from self._run_here(dict(values), large, out, timing, timeout, tag))
             except Unavailable as error:  # what is in no server's memory another one may do
-                if bound or len(self._connection.targets) == 1:
+                if bound or not self._connection.others():
                     raise
                 lost = isinstance(error, ConnectionLost) and not error.gone  # the next try tells more
                 if not lost and not (yield from self._connection._elsewhere(error, place)):

@@ -31,6 +31,8 @@ const protocol = 1;
 const mostLease = 1000 * 0xffffffff;
 // How many milliseconds what is under way has to end when a client is closed.
 const farewell = 5000;
+// For the server behind a balancer, which is near it.
+const near = 3000;
 
 export interface ConnectOptions extends Credentials, CallOptions {
   /** Where graphs are compiled and buffers are; else on the server's first device. */
@@ -58,6 +60,17 @@ export async function connect(address?: string, options: ConnectOptions = {}): P
   const how = until(
     options.timeout === undefined && options.deadline === undefined ? { ...options, timeout: 10_000 } : options,
   );
+  return connectTo(target, options, lease, how, true);
+}
+
+/** Connects to the server at an address or, if that is a balancer's and it may follow, to the one behind it. */
+async function connectTo(
+  target: string,
+  options: ConnectOptions,
+  lease: number,
+  how: CallOptions,
+  follow: boolean,
+): Promise<Client> {
   const connection = new Connection(target, new Identity(target, options));
   try {
     await connection.ready(how);
@@ -71,6 +84,13 @@ export async function connect(address?: string, options: ConnectOptions = {}): P
       const message = `the server at ${target} has no device ${options.device}; it has ${devices.join(", ")}`;
       throw new KilnError("NOT_FOUND", message, { code: "UNKNOWN_DEVICE" });
     }
+    if (follow && said.address && said.address !== target) {
+      const direct = await directly(said.address, options, lease, how);
+      if (direct) {
+        connection.close();
+        return direct;
+      }
+    }
     if (lease > 0 && said.features.includes("sessions")) {
       connection.session = new Session(connection, lease);
       await connection.session.open(how);
@@ -79,6 +99,24 @@ export async function connect(address?: string, options: ConnectOptions = {}): P
   } catch (error) {
     connection.close();
     throw error;
+  }
+}
+
+/**
+ * A client of the server behind a balancer, for what is made is in that server's memory. Nothing if it cannot be reached
+ * so: then the balancer must keep us there.
+ */
+async function directly(
+  address: string,
+  options: ConnectOptions,
+  lease: number,
+  how: CallOptions,
+): Promise<Client | undefined> {
+  try {
+    return await connectTo(address, options, lease, until({ ...how, timeout: near }), false);
+  } catch (error) {
+    if (how.signal?.aborted) throw error;
+    return undefined;
   }
 }
 

@@ -4,7 +4,9 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <fstream>
+#include <cmath>
+
+#include "runtime/drivers/cpu/control_groups.h"
 
 namespace kiln::runtime::cpu {
 
@@ -27,13 +29,14 @@ std::vector<uint32_t> UsableCores() {
   return cores;
 }
 
+uint32_t UsableThreads() {
+  const auto cores = static_cast<double>(UsableCores().size());
+  return static_cast<uint32_t>(std::clamp(std::ceil(ReadGroupLimits().cpus), 1.0, cores));
+}
+
 uint64_t UsableMemoryBytes() {
-  uint64_t bytes = static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
-  // The file says "max" where there is no limit; that is no number.
-  std::ifstream group("/sys/fs/cgroup/memory.max");
-  uint64_t limit = 0;
-  if (group >> limit) bytes = std::min(bytes, limit);
-  return bytes;
+  const auto all = static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  return std::min(all, ReadGroupLimits().memory_bytes);
 }
 
 }  // namespace kiln::runtime::cpu

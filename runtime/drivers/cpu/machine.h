@@ -11,7 +11,11 @@ namespace kiln::runtime::cpu {
 // empty.
 std::vector<uint32_t> UsableCores();
 
-// Bytes of memory: the machine's, or the control group's limit if that is less.
+// Threads that may compute at once: as many as there are such cores, or as its control groups give it time for, rounded
+// up (a quota of 1.5 is 2). At least 1.
+uint32_t UsableThreads();
+
+// Bytes of memory: the machine's, or the limit of the process's control groups if that is less.
 uint64_t UsableMemoryBytes();
 
 }  // namespace kiln::runtime::cpu

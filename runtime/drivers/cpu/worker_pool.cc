@@ -32,7 +32,7 @@ inline uint32_t MaxHelpers(uint32_t threads, uint32_t active) { return threads >
 WorkerPool::WorkerPool(const Options& options)
     : options_(options), loops_(new Loop[options.loops]), cores_(UsableCores()) {
   KILN_CHECK(options.loops > 0);
-  const uint32_t threads = options.threads != 0 ? options.threads : static_cast<uint32_t>(cores_.size());
+  const uint32_t threads = options.threads != 0 ? options.threads : UsableThreads();
   // All of them first: they read its size.
   workers_.resize(threads - 1);
   for (std::thread& worker : workers_) {

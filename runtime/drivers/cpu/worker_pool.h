@@ -33,8 +33,8 @@ namespace kiln::runtime::cpu {
 class WorkerPool {
  public:
   struct Options {
-    // The submitting thread included; 0 means one for each core that this
-    // process may use.
+    // The submitting thread included; 0 means as many as the process may use
+    // (machine.h).
     uint32_t threads = 0;
     // How often a worker looks for a new loop before it sleeps.
     uint32_t spins = 2000;

@@ -22,6 +22,15 @@ absl::Status ExpiredSession() {
   return MakeError(detail, "no session has this token; it was closed, its lease ran out, or it was never given out");
 }
 
+absl::Status SessionOf(absl::string_view server) {
+  v1::ErrorDetail detail;
+  detail.set_code(v1::WRONG_SERVER);
+  detail.set_field(kSessionHeader);
+  detail.set_server(std::string(server));
+  return MakeError(detail, absl::StrCat("this session is of the server at ", server,
+                                        "; call it there, or have the balancer keep a session at its server"));
+}
+
 absl::Status TooManyHandles(uint64_t max_handles, absl::string_view field) {
   return OverLimit("handles", max_handles, max_handles + 1,
                    absl::StrCat("there are ", max_handles, " handles, as many as ",

@@ -35,6 +35,9 @@ absl::Status UnknownSession();
 // SESSION_EXPIRED: what a stream of commands gets instead.
 absl::Status ExpiredSession();
 
+// WRONG_SERVER: the session is of the server at that address.
+absl::Status SessionOf(absl::string_view server);
+
 // OUT_OF_MEMORY with the limit "handles". `field` says whose: kSessionHeader for a
 // session's, none for the server's.
 absl::Status TooManyHandles(uint64_t max_handles, absl::string_view field);

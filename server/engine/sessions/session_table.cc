@@ -10,6 +10,7 @@
 #include "absl/time/time.h"
 #include "base/error.h"
 #include "server/engine/memory/over_limit.h"
+#include "server/engine/sessions/server_address.h"
 
 namespace kiln::server {
 namespace {
@@ -36,6 +37,11 @@ const SessionTable::Lease* SessionTable::Live(absl::string_view token, absl::str
   if (found == leases_.end() || found->second.session->tenant() != tenant) return nullptr;
   const Lease& lease = found->second;
   return lease.end->first <= options_.now() && lease.session->connections.load() == 0 ? nullptr : &lease;
+}
+
+absl::Status SessionTable::None(absl::string_view token, absl::Status here) const {
+  const absl::string_view server = ServerIn(token);
+  return address_.empty() || server.empty() || server == address_ ? here : SessionOf(server);
 }
 
 void SessionTable::Begin(const std::string& token, Lease& lease, bool anew) {
@@ -65,6 +71,7 @@ absl::StatusOr<SessionTable::Opened> SessionTable::Open(absl::string_view resume
   const std::string host(HostOf(peer));
   Charge charge;
   if (!opened.resumed) {
+    KILN_RETURN_IF_ERROR(None(resume_token, absl::OkStatus()));
     if (leases_.size() >= options_.max_sessions) return TooMany("sessions", options_.max_sessions);
     const auto of_host = hosts_.find(host);
     if (of_host != hosts_.end() && of_host->second >= options_.max_sessions_of_peer) {
@@ -72,8 +79,10 @@ absl::StatusOr<SessionTable::Opened> SessionTable::Open(absl::string_view resume
     }
     KILN_ASSIGN_OR_RETURN(charge, Hold(AccountOf(tenant), Quota::kSessions, 1));
   }
-  opened.token =
-      opened.resumed ? std::string(resume_token) : std::string(reinterpret_cast<const char*>(name), sizeof(name));
+  static_assert(sizeof(name) == kSecretBytes);
+  opened.token = opened.resumed
+                     ? std::string(resume_token)
+                     : absl::StrCat(absl::string_view(reinterpret_cast<const char*>(name), sizeof(name)), address_);
   Lease& lease = leases_[opened.token];
   size_.store(leases_.size(), std::memory_order_relaxed);
   if (!opened.resumed) {
@@ -89,7 +98,7 @@ absl::StatusOr<SessionTable::Opened> SessionTable::Open(absl::string_view resume
 
 absl::StatusOr<uint32_t> SessionTable::Renew(absl::string_view token, absl::string_view tenant) {
   absl::MutexLock lock(&mutex_);
-  if (Live(token, tenant) == nullptr) return UnknownSession();
+  if (Live(token, tenant) == nullptr) return None(token, UnknownSession());
   const auto found = leases_.find(token);
   Begin(found->first, found->second, /*anew=*/true);
   return SecondsOf(found->second.length);
@@ -99,7 +108,7 @@ absl::Status SessionTable::Close(absl::string_view token, absl::string_view tena
   SessionPtr closed;
   {
     absl::MutexLock lock(&mutex_);
-    if (Live(token, tenant) == nullptr) return UnknownSession();
+    if (Live(token, tenant) == nullptr) return None(token, UnknownSession());
     closed = Drop(leases_.find(token));
   }
   buffers_->End(*closed);
@@ -109,7 +118,7 @@ absl::Status SessionTable::Close(absl::string_view token, absl::string_view tena
 absl::StatusOr<SessionPtr> SessionTable::Find(absl::string_view token, absl::string_view tenant) const {
   absl::ReaderMutexLock lock(&mutex_);
   const Lease* lease = Live(token, tenant);
-  if (lease == nullptr) return UnknownSession();
+  if (lease == nullptr) return None(token, UnknownSession());
   return lease->session;
 }
 
@@ -166,7 +175,7 @@ SessionPtr SessionTable::Make(absl::string_view tenant) const {
 absl::StatusOr<SessionPtr> SessionTable::Attach(absl::string_view token, absl::string_view tenant) {
   absl::MutexLock lock(&mutex_);
   const Lease* lease = Live(token, tenant);
-  if (lease == nullptr) return ExpiredSession();
+  if (lease == nullptr) return None(token, ExpiredSession());
   lease->session->connections.fetch_add(1);
   return lease->session;
 }

@@ -15,6 +15,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -56,7 +57,7 @@ class SessionTable {
                TenantsRules* rules = nullptr);
 
   struct Opened {
-    std::string token;  // 16 bytes that cannot be guessed
+    std::string token;  // 16 bytes that cannot be guessed, and the server's address
     uint32_t lease_seconds = 0;
     bool resumed = false;
   };
@@ -66,11 +67,11 @@ class SessionTable {
   // Takes the session of `resume_token` up again if it lives, with the lease asked
   // for; else begins one for the client at `peer`, an address with or without a
   // port. 0 seconds: the default. OUT_OF_MEMORY with the limit "sessions" or
-  // "sessions of one address"; QUOTA_EXCEEDED.
+  // "sessions of one address"; QUOTA_EXCEEDED; WRONG_SERVER.
   absl::StatusOr<Opened> Open(absl::string_view resume_token, uint32_t lease_seconds, absl::string_view peer = "",
                               absl::string_view tenant = "");
 
-  // These know no session whose lease has run out: UnknownSession().
+  // These know no session whose lease has run out: UnknownSession(), or SessionOf() its server.
   // The lease begins again; its seconds.
   absl::StatusOr<uint32_t> Renew(absl::string_view token, absl::string_view tenant = "");
   absl::Status Close(absl::string_view token, absl::string_view tenant = "");
@@ -91,6 +92,11 @@ class SessionTable {
   Account* AccountOf(absl::string_view tenant) const {
     return tenant.empty() || accounts_ == nullptr ? nullptr : accounts_->Of(tenant);
   }
+
+  // By which this server and no other is reached, which tokens then name (server_address.h). Before anybody else calls;
+  // else they name none.
+  void SetAddress(std::string address) { address_ = std::move(address); }
+  const std::string& address() const { return address_; }
 
   // Without a lock: whoever only counts holds nobody up.
   size_t size() const { return size_.load(std::memory_order_relaxed); }
@@ -130,6 +136,8 @@ class SessionTable {
   using Leases = absl::flat_hash_map<std::string, Lease>;
   // Null if the tenant has none that lives.
   const Lease* Live(absl::string_view token, absl::string_view tenant) const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
+  // Why there is none: `here`, unless its token names another server.
+  absl::Status None(absl::string_view token, absl::Status here) const;
   // Begins the lease of a token, anew if it had an end.
   void Begin(const std::string& token, Lease& lease, bool anew) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Forgets the lease; its session is for the caller to free.
@@ -140,6 +148,7 @@ class SessionTable {
   Accounts* const accounts_;
   TenantsRules* const rules_;
   RandomHandles names_;
+  std::string address_;
   std::atomic<size_t> size_{0};  // of leases_
 
   mutable absl::Mutex mutex_;

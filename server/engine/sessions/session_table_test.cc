@@ -54,6 +54,36 @@ TEST_F(SessionTableTest, TokensAreLongAndDiffer) {
   for (const std::string& token : tokens) EXPECT_EQ(token.size(), 16u);
 }
 
+TEST_F(SessionTableTest, TokensNameTheirServer) {
+  table_.SetAddress("here:1");
+  const std::string token = table_.Open("", 1)->token;
+  EXPECT_EQ(token.substr(16), "here:1");
+  EXPECT_TRUE(table_.Find(token).ok());
+  EXPECT_TRUE(table_.Open(token, 1)->resumed);
+
+  // Of this server, before it was started anew: it is gone.
+  ExpectUnknown(table_.Find("0123456789abcdefhere:1").status());
+  // What is no address, or of a server that has none.
+  for (const char* none : {"", "0123456789abcdef", "0123456789abcdefa b:1", "0123456789abcdef\xff:1", "0123"})
+    ExpectUnknown(table_.Find(none).status());
+  ExpectUnknown(table_.Find(absl::StrCat("0123456789abcdef", std::string(256, 'a'))).status());
+
+  const std::string other = "0123456789abcdefthere:2";
+  for (const absl::Status& status : {table_.Find(other).status(), table_.Renew(other).status(), table_.Close(other),
+                                     table_.Attach(other).status(), table_.Open(other, 1).status()}) {
+    EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
+    const auto detail = DetailOf(status).value_or(v1::ErrorDetail());
+    EXPECT_EQ(detail.code(), v1::WRONG_SERVER);
+    EXPECT_EQ(detail.field(), kSessionHeader);
+    EXPECT_EQ(detail.server(), "there:2");
+  }
+}
+
+TEST_F(SessionTableTest, AServerWithoutAnAddressKnowsNoOthers) {
+  ExpectUnknown(table_.Find("0123456789abcdefthere:2").status());
+  EXPECT_FALSE(table_.Open("0123456789abcdefthere:2", 1)->resumed);
+}
+
 TEST_F(SessionTableTest, LeasesHaveADefaultAndALimit) {
   EXPECT_EQ(table_.Open("", 0)->lease_seconds, 10u);
   EXPECT_EQ(table_.Open("", 7)->lease_seconds, 7u);

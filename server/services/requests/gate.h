@@ -32,6 +32,10 @@ class Gate {
   // A call that is not let in is here, until Leave(): its client is to hear why.
   void Stay() { inside_.fetch_add(1); }
 
+  // The gate will close: calls still come in, and whoever asks for readiness hears that the server goes.
+  void AnnounceClosing() { announced_.store(true, std::memory_order_release); }
+  bool announced() const { return announced_.load(std::memory_order_acquire); }
+
   // From now on no call comes in.
   void Close();
   // After Close: waits until all calls have left, at most until `deadline`.
@@ -48,6 +52,7 @@ class Gate {
   bool Empty() const { return inside_.load(std::memory_order_acquire) == 0; }
 
   std::atomic<int64_t> inside_{0};
+  std::atomic<bool> announced_{false};
   std::atomic<bool> closed_{false};
   std::atomic<uint64_t> refused_{0};
   // Never held for long: its release wakes WaitEmpty.

@@ -36,15 +36,14 @@ class Follows:
 
     def _elsewhere(self, error: KilnError, place: Any) -> Waits[bool]:
         """Whether the client is at another server than it was, whose pipeline was `place`, as that one failed so."""
-        if len(self.targets) < 2 or not (leaves(error) or getattr(error, "gone", False)):
+        if not self.others() or not (leaves(error) or getattr(error, "gone", False)):
             return False
         yield self._moving.acquire()
         try:
             if self.pipeline is not place or self.closed:  # another thread was here
                 return not self.closed
-            at = self.targets.index(self.target)
             try:
-                other = yield from self.reach([*self.targets[at + 1 :], *self.targets[:at]])
+                other = yield from self.reach(self.others())
             except Unavailable as failed:
                 log.warning("%s is gone, and no other server answers: %s", self.target, failed)
                 return False
@@ -56,6 +55,11 @@ class Follows:
             return True
         finally:
             self._moving.release()
+
+    def others(self) -> Sequence[str]:
+        """Of the list, from the next one on. A server that was found behind one of it is none of them."""
+        at = self.targets.index(self.target) if self.target in self.targets else len(self.targets)
+        return [*self.targets[at + 1 :], *self.targets[:at]]
 
     def _swap(self, other: Any) -> None:
         """Takes what belongs to the server of `other`, and gives it this one's."""

@@ -6,6 +6,7 @@ A generator, for both kinds of connection (kiln/waiting.py).
 from __future__ import annotations
 
 import functools
+import logging
 from typing import Any, Callable, List, NamedTuple, Optional, Sequence
 
 from kiln.errors import KilnError, NotFound, Unavailable, WrongVersion
@@ -16,6 +17,12 @@ from kiln.transport.elsewhere import several
 from kiln.transport.shared_memory import offered
 from kiln.v1 import device_service_pb2
 from kiln.waiting import Waits
+
+
+log = logging.getLogger("kiln")
+
+# Seconds for the server behind a balancer, which is near it.
+DIRECTLY = 3.0
 
 
 class Opening(NamedTuple):
@@ -33,34 +40,53 @@ def first(how: Opening, addresses: Sequence[str]) -> Waits[Any]:
     NoServer of all."""
     failed: List[KilnError] = []
     for address in addresses:
-        connection = how.make(address)
         try:
-            connection.server = yield from _open(connection, how)
+            connection = yield from _open(how.make(address), how)
         except Unavailable as error:
             failed.append(error)
             continue
         connection.targets, connection.reach = tuple(addresses), functools.partial(first, how)
         if how.shared_memory:
-            connection.shared_memory = offered(address, connection.call, connection.begin, connection.server.features)
+            connection.shared_memory = offered(
+                connection.target, connection.call, connection.begin, connection.server.features)  # fmt: skip
         return connection
     raise several(failed)
 
 
-def _open(connection: Any, how: Opening) -> Waits[device_service_pb2.ListDevicesResponse]:
-    """What the server says of itself, once it is known that it will do."""
+def _open(connection: Any, how: Opening, follow: bool = True) -> Waits[Any]:
+    """`connection` once it is known that the server will do; or another one, to the server that is behind its address."""
     timeout = ANSWERING if how.timeout is None else how.timeout
     try:
         yield connection.wait_until_ready(how.timeout)
         server = yield connection.call("DeviceService.List", device_service_pb2.ListDevicesRequest(), timeout)
         check_version(server, connection.target)
         check_device(server, connection.target, connection.device)
-        connection.devices = [row.name for row in server.devices]
+        connection.server, connection.devices = server, [row.name for row in server.devices]
+        direct = (yield from _directly(connection, how)) if follow else None
+        if direct is not None:
+            yield connection.close()
+            return direct
         yield connection.open_session(server.features, how.lease, timeout)
         connection.pipeline.on = how.stream and STREAM in server.features and connection.session.token is not None
     except BaseException:
         yield connection.close()
         raise
-    return server
+    return connection
+
+
+def _directly(connection: Any, how: Opening) -> Waits[Any]:
+    """Where `connection` goes to one of several servers by way of a balancer, one to that very server: what is made is in
+    its memory. None where there is no balancer, or no other way: then the balancer must keep us at one server."""
+    address = connection.server.address
+    if not address or address == connection.target:
+        return None
+    try:
+        direct = yield from _open(how.make(address), how._replace(timeout=DIRECTLY), follow=False)
+    except KilnError as error:
+        log.info("%s leads to %s, which cannot be reached itself: %s", connection.target, address, error.message)
+        return None
+    log.info("%s leads to %s: connected there", connection.target, address)
+    return direct
 
 
 def check_version(server: device_service_pb2.ListDevicesResponse, target: str) -> None:

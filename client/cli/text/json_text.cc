@@ -1,0 +1,18 @@
+#include "client/cli/text/json_text.h"
+
+#include "google/protobuf/util/json_util.h"
+
+namespace kiln::cli {
+
+std::string MessageJson(const google::protobuf::Message& message) {
+  google::protobuf::util::JsonPrintOptions options;
+  options.add_whitespace = true;
+  options.always_print_primitive_fields = true;
+  options.preserve_proto_field_names = true;
+  std::string json;
+  // It fails for what is no message alone.
+  (void)google::protobuf::util::MessageToJsonString(message, &json, options);
+  return json;
+}
+
+}  // namespace kiln::cli

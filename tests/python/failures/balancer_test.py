@@ -1,0 +1,163 @@
+"""Three servers behind a balancer that sends each call to the next one."""
+
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+
+import support
+import admin
+import grpc
+import numpy as np
+
+import kiln
+from kiln.errors import from_rpc
+from kiln.session import HEADER
+from kiln.transport import wire
+from kiln.v1 import buffer_service_pb2, device_service_pb2, session_service_pb2
+
+HAPROXY = shutil.which("haproxy", path=os.environ.get("PATH", "") + ":/usr/sbin")
+
+CONFIGURATION = """
+defaults
+    mode http
+    timeout connect 5s
+    timeout client 1m
+    timeout server 1m
+frontend all
+    bind fd@%d proto h2
+    default_backend pool
+backend pool
+    balance roundrobin
+    option httpchk GET /readyz
+    default-server inter 200ms fall 1 rise 1
+"""
+
+
+class Pool:
+    """Servers, and HAProxy before them."""
+
+    def __init__(self, servers):
+        """Servers with an admin port are asked there for their health."""
+        self.servers = servers
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._listener.set_inheritable(True)
+        self.address = "127.0.0.1:%d" % self._listener.getsockname()[1]
+        self._folder = tempfile.TemporaryDirectory()
+        rows = "".join("    server s%d %s proto h2%s\n" % (i, one.address, self._checks(one))
+                       for i, one in enumerate(servers))  # fmt: skip
+        file = pathlib.Path(self._folder.name) / "haproxy.cfg"
+        file.write_text(CONFIGURATION % self._listener.fileno() + rows)
+        self._proxy = subprocess.Popen([HAPROXY, "-f", str(file)], stderr=subprocess.DEVNULL, close_fds=False)
+
+    def _checks(self, server):
+        if "event=admin" not in "".join(server.log):
+            return ""
+        return " check check-proto h1 port %d" % admin.Admin(server).port
+
+    def stop(self):
+        self._proxy.send_signal(signal.SIGTERM)
+        self._proxy.wait()
+        self._listener.close()
+        self._folder.cleanup()
+        for server in self.servers:
+            server.stop()
+
+
+@unittest.skipUnless(HAPROXY, "haproxy is not installed; ./dev test installs it")
+class BalancerTest(unittest.TestCase):
+    def pool(self, *flags):
+        made = Pool([support.Server(*flags) for _ in range(3)])
+        self.addCleanup(made.stop)
+        return made
+
+    def test_clients_go_to_the_server_behind_it(self):
+        pool = self.pool("--advertise=127.0.0.1:0")
+        reached = set()
+        for _ in range(3):
+            with kiln.connect(pool.address) as client:
+                reached.add(client.target)
+                x = client.array(np.arange(1000, dtype=np.float32))
+                for _ in range(20):
+                    x = x + 1
+                self.assertEqual(x.numpy()[-1], 999 + 20)
+        self.assertLessEqual(reached, {server.address for server in pool.servers})
+        self.assertGreater(len(reached), 1)
+
+    def test_the_command_line_does_too(self):
+        pool = self.pool("--advertise=127.0.0.1:0")
+        with tempfile.NamedTemporaryFile("w", suffix=".uop") as graph:
+            graph.write("0 CONST [] float32 2.0\n1 TUPLE [0]\n")
+            graph.flush()
+            for _ in range(3):
+                self.assertIn("2", support.cli("--server", pool.address, "run", graph.name))
+
+    def test_one_that_leaves_gets_no_new_clients(self):
+        # A grace without end: it is cut short by the second signal.
+        pool = self.pool("--advertise=127.0.0.1:0", "--admin_listen=127.0.0.1:0", "--drain_grace_seconds=3600")
+
+        def reached():
+            targets = set()
+            for _ in range(6):
+                with kiln.connect(pool.address) as client:
+                    targets.add(client.target)
+            return targets
+
+        everyone = {server.address for server in pool.servers}
+        self.assertTrue(support.eventually(lambda: reached() == everyone))
+        leaving = pool.servers[0]
+        with kiln.connect(leaving.address) as client:
+            leaving.process.send_signal(signal.SIGTERM)
+            self.assertTrue(support.eventually(lambda: reached() == everyone - {leaving.address}))
+            self.assertEqual(client.arange(4).numpy().sum(), 6)  # who is there is served
+        leaving.process.send_signal(signal.SIGTERM)
+        self.assertEqual(leaving.process.wait(60), 0)
+
+    def test_when_it_goes_the_balancer_finds_another(self):
+        pool = self.pool("--advertise=127.0.0.1:0")
+        with kiln.connect(pool.address) as client:
+            graph = kiln.Graph()
+            x = graph.param("x", (4,), "float32")
+            graph.output(x + x)
+            program = client.compile(graph)
+            first = client.target
+            next(server for server in pool.servers if server.address == first).stop()
+            np.testing.assert_array_equal(program(np.arange(4, dtype=np.float32)), [0, 2, 4, 6])
+            self.assertNotEqual(client.target, first)
+
+    def test_another_server_names_the_one_that_has_the_session(self):
+        pool = self.pool("--advertise=127.0.0.1:0")
+        home, other, _ = pool.servers
+        with grpc.insecure_channel(home.address) as there, grpc.insecure_channel(other.address) as here:
+            said = wire.stub(there, "DeviceService.List")(device_service_pb2.ListDevicesRequest())
+            self.assertEqual(said.address, home.address)
+            opened = wire.stub(there, "SessionService.Open")(session_service_pb2.OpenSessionRequest())
+            request = buffer_service_pb2.AllocateRequest(bytes=4)
+            metadata = ((HEADER, opened.token),)
+            self.assertTrue(wire.stub(there, "BufferService.Allocate")(request, metadata=metadata).buffer.handle)
+            with self.assertRaises(grpc.RpcError) as raised:
+                wire.stub(here, "BufferService.Allocate")(request, metadata=metadata)
+        error = from_rpc(raised.exception, other.address)
+        self.assertIsInstance(error, kiln.KilnError)
+        self.assertEqual((error.code, error.field), ("WRONG_SERVER", HEADER))
+        self.assertIn(home.address, error.message)
+        self.assertIs(raised.exception.code(), grpc.StatusCode.FAILED_PRECONDITION)
+
+    def test_one_that_cannot_be_reached_itself_is_used_by_way_of_it(self):
+        server = support.Server("--advertise=127.0.0.1:1")
+        pool = Pool([server])
+        self.addCleanup(pool.stop)
+        with kiln.connect(pool.address) as client:
+            self.assertEqual(client.target, pool.address)
+            self.assertEqual(client.arange(4).numpy().sum(), 6)
+
+
+if __name__ == "__main__":
+    unittest.main()
