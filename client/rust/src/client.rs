@@ -91,6 +91,11 @@ impl Client {
         }))
     }
 
+    /// The server's address: the one that was given, or the server's own behind a balancer.
+    pub fn address(&self) -> &str {
+        &self.0.connection.address
+    }
+
     /// What the server can do, by the names of docs/protocol.md.
     pub fn features(&self) -> impl Iterator<Item = &str> {
         self.0.features.iter().map(String::as_str)

@@ -15,6 +15,8 @@ use crate::{
 /// The version of the protocol that this crate speaks.
 pub(crate) const PROTOCOL: u32 = 1;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// For the server behind a balancer, which is near it.
+const DIRECT_TIMEOUT: Duration = Duration::from_secs(3);
 const LEASE: Duration = Duration::from_secs(30);
 
 /// How to connect.
@@ -109,14 +111,39 @@ impl ClientBuilder {
     }
 
     /// Connects, within a runtime of tokio's.
-    pub async fn connect(self) -> Result<Client> {
-        let credentials = self.credentials.with_environment()?;
+    pub async fn connect(mut self) -> Result<Client> {
+        self.credentials = self.credentials.with_environment()?;
         let variable = || env::var("KILN_ADDR").ok().filter(|address| !address.is_empty());
-        let address = self.address.or_else(variable).unwrap_or_else(|| "localhost:7437".into());
-        let identity = Identity::new(&address, credentials)?;
-        let connection = Arc::new(Connection::new(address, identity, self.lease)?);
+        let address = self.address.take().or_else(variable).unwrap_or_else(|| "localhost:7437".into());
         let options = CallOptions::within(self.timeout);
-        let said = list(&connection, &options).await?;
+        let (connection, said) = self.meet(address, true, &options).await?;
+        if !said.address.is_empty()
+            && said.address != connection.address
+            && let Ok(client) = self.directly(said.address.clone()).await
+        {
+            return Ok(client);
+        }
+        self.enter(connection, said, &options).await
+    }
+
+    /// Connects to the server behind a balancer, for what is made is in that server's memory. If it cannot be reached so,
+    /// the balancer must keep us there.
+    async fn directly(&self, address: String) -> Result<Client> {
+        let options = CallOptions::within(self.timeout.min(DIRECT_TIMEOUT));
+        let (connection, said) = self.meet(address, false, &options).await?;
+        self.enter(connection, said, &options).await
+    }
+
+    /// Waits for the server if it may come late, and hears what it is.
+    async fn meet(
+        &self,
+        address: String,
+        may_come: bool,
+        options: &CallOptions,
+    ) -> Result<(Connection, v1::ListDevicesResponse)> {
+        let identity = Identity::new(&address, self.credentials.clone())?;
+        let connection = Connection::new(address, identity, self.lease)?;
+        let said = list(&connection, may_come, options).await?;
         let address = &connection.address;
         if said.protocol_min > PROTOCOL || said.protocol_max < PROTOCOL {
             let message = format!(
@@ -131,18 +158,28 @@ impl ClientBuilder {
             let message = format!("the server at {address} has no device {}; it has {devices:?}", self.device);
             return Err(Error::new(ErrorCode::UnknownDevice, Status::NotFound, message));
         }
+        Ok((connection, said))
+    }
+
+    /// Begins a session where the server has any.
+    async fn enter(
+        &self,
+        connection: Connection,
+        said: v1::ListDevicesResponse,
+        options: &CallOptions,
+    ) -> Result<Client> {
         if !self.lease.is_zero() && said.features.iter().any(|name| name == "sessions") {
-            match session::open(&connection, self.lease, &options).await {
+            match session::open(&connection, self.lease, options).await {
                 Err(failed) if failed.status() != Status::Unimplemented => return Err(failed),
                 _ => {}
             }
         }
-        Ok(Client::new(connection, self.device, self.lease, said))
+        Ok(Client::new(Arc::new(connection), self.device.clone(), self.lease, said))
     }
 }
 
 /// Waits until the server is there, and hears what it is.
-async fn list(connection: &Connection, options: &CallOptions) -> Result<v1::ListDevicesResponse> {
+async fn list(connection: &Connection, may_come: bool, options: &CallOptions) -> Result<v1::ListDevicesResponse> {
     let mut pause = Duration::from_millis(50);
     loop {
         let failed = match connection.unary(device_service::LIST, v1::ListDevicesRequest {}, options).await {
@@ -153,8 +190,8 @@ async fn list(connection: &Connection, options: &CallOptions) -> Result<v1::List
         if is_unsafe(&failed) {
             return Err(unavailable(format!("no safe connection to {address}: {}", failed.message())));
         }
-        let may_come = failed.status() == Status::Unavailable && failed.code().is_none();
-        if !may_come && failed.status() != Status::DeadlineExceeded {
+        let is_absent = failed.status() == Status::Unavailable && failed.code().is_none();
+        if !may_come || !is_absent && failed.status() != Status::DeadlineExceeded {
             return Err(failed);
         }
         if options.deadline.is_some_and(|deadline| Instant::now() + pause >= deadline) {

@@ -8,10 +8,13 @@ use std::{
 use tokio::net::TcpListener;
 
 use super::{
-    liar::{Liar, Reply, framed},
+    liar::{Liar, Reply, framed, message},
     soon, until,
 };
-use crate::{Client, Error, Status, v1::ErrorCode};
+use crate::{
+    Client, Error, Status,
+    v1::{ErrorCode, ListDevicesResponse},
+};
 
 /// What an Allocate gives that is answered so.
 async fn failed(liar: &Liar, client: &Client, reply: impl Fn() -> Reply + Send + Sync + 'static) -> Error {
@@ -124,6 +127,30 @@ async fn a_server_may_come_late() {
     soon(connecting).await.unwrap().unwrap();
     assert_eq!(liar.count("Open"), 1);
     std::fs::remove_dir_all(folder).unwrap();
+}
+
+/// A server that says at which address it is itself.
+fn advertises(address: String) -> impl Fn(&str, bytes::Bytes) -> Option<Reply> {
+    move |path, _| {
+        let address = address.clone();
+        let said = ListDevicesResponse { protocol_min: 1, protocol_max: 1, address, ..Default::default() };
+        path.ends_with("List").then(|| message(said))?
+    }
+}
+
+#[tokio::test]
+async fn the_server_behind_a_balancer_is_called_itself() {
+    let (balancer, server) = (Liar::start().await, Liar::start().await);
+    balancer.answers(advertises(server.address.clone()));
+    let client = balancer.client().await;
+    assert_eq!((client.address(), balancer.count("List"), server.count("Open")), (server.address.as_str(), 1, 1));
+    // One that sends on to a third is followed no further, and one that is not there not at all.
+    server.answers(advertises("127.0.0.1:1".into()));
+    assert_eq!(balancer.client().await.address(), server.address);
+    balancer.answers(advertises("127.0.0.1:1".into()));
+    assert_eq!(balancer.client().await.address(), balancer.address);
+    balancer.answers(advertises("no address".into()));
+    assert_eq!(balancer.client().await.address(), balancer.address);
 }
 
 #[tokio::test]
