@@ -126,8 +126,8 @@ impl ClientBuilder {
         self.enter(connection, said, &options).await
     }
 
-    /// Connects to the server behind a balancer, for what is made is in that server's memory. If it cannot be reached so,
-    /// the balancer must keep us there.
+    /// Connects to the server behind a balancer, for what is made is in that server's memory. If it cannot be reached
+    /// so, the balancer must keep us there.
     async fn directly(&self, address: String) -> Result<Client> {
         let options = CallOptions::within(self.timeout.min(DIRECT_TIMEOUT));
         let (connection, said) = self.meet(address, false, &options).await?;

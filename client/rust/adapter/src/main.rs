@@ -43,7 +43,7 @@ pub struct Connected {
 impl Connected {
     /// The stream that it has now, if requests go by that.
     pub fn stream(&self) -> Option<Stream> {
-        self.client.stream().ok().filter(|_| self.streams)
+        if self.streams { self.client.stream().ok() } else { None }
     }
 }
 
