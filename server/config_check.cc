@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -16,7 +17,6 @@
 #include "base/error.h"
 #include "compiler/pass/passes.h"
 #include "server/config.h"
-#include "server/engine/sessions/server_address.h"
 #include "server/models/version_policy.h"
 
 namespace kiln::server {
@@ -57,6 +57,22 @@ bool IsHostAndPort(absl::string_view listen) {
   uint32_t port = 0;
   return colon != absl::string_view::npos && colon != 0 && absl::SimpleAtoi(listen.substr(colon + 1), &port) &&
          port <= 65535;
+}
+
+// An address that clients may be sent to: a machine's, and a port that will be there.
+absl::Status CheckAdvertised(const v1::ServerConfig& config) {
+  const std::string& address = config.advertise();
+  if (address.empty()) return absl::OkStatus();
+  absl::string_view host = absl::string_view(address).substr(0, address.rfind(':'));
+  const bool version6 = absl::ConsumePrefix(&host, "[") && absl::ConsumeSuffix(&host, "]");
+  const auto plain = [version6](char c) { return absl::ascii_isalnum(c) || c == '.' || c == (version6 ? ':' : '-'); };
+  if (!IsHostAndPort(address) || address.size() > 255 || host.empty() || !std::all_of(host.begin(), host.end(), plain))
+    return BadSetting("advertise", absl::StrCat("\"", address, "\" is not host:port"));
+  if (host == "0.0.0.0" || host == "::")
+    return BadSetting("advertise", absl::StrCat(address, " is no machine's address; give the one that clients reach"));
+  if (absl::EndsWith(address, ":0") && absl::StartsWith(config.listen(), "unix"))
+    return BadSetting("advertise", "port 0 is the one that is served, and a Unix socket has none");
+  return absl::OkStatus();
 }
 
 // Of a port for HTTP, which does not encrypt: `why` is what it lacks, and what would be right.
@@ -132,11 +148,7 @@ absl::Status CheckConfig(const v1::ServerConfig& config) {
   if (config.drain_grace_seconds() > 86400) {
     return BadSetting("drain_grace_seconds", absl::StrCat(config.drain_grace_seconds(), " is more than a day's 86400"));
   }
-  if (const std::string& advertise = config.advertise();
-      !advertise.empty() && (!IsHostAndPort(advertise) || !IsServerAddress(advertise))) {
-    return BadSetting("advertise",
-                      absl::StrCat("\"", advertise, "\" is not host:port of plain characters, 255 at most"));
-  }
+  KILN_RETURN_IF_ERROR(CheckAdvertised(config));
   if (config.cpu_devices() == 0 || config.cpu_devices() > 64) {
     return BadSetting("cpu_devices", absl::StrCat(config.cpu_devices(), " is not between 1 and 64"));
   }

@@ -20,7 +20,9 @@ enum class Use {
   kRead,        // a file that is there
   kList,        // a folder that is there
   kMakeFolder,  // a folder that is there and may be written, or can be made
+  kMakeAll,     // the same, with those around it
   kAppend,      // a file that may be written, or can be made
+  kReplace,     // a file that is written anew beside it, and takes its place
   kCreate,      // a file that is not there and can be made
   kSocket,      // the same, or a socket that a server before has left
 };
@@ -37,14 +39,13 @@ constexpr Row kRows[] = {
     {"warm_up", Use::kRead},
     {"shared_memory.socket", Use::kSocket},
     {"data_folder", Use::kList},
-    {"collectives_file", Use::kAppend},
-    {"mpi_library", Use::kRead},
+    {"collectives_file", Use::kReplace},
     {"capture", Use::kCreate},
     {"audit_log", Use::kAppend},
     {"access_log", Use::kAppend},
     {"slow_log", Use::kAppend},
     {"models", Use::kList},
-    {"dump", Use::kMakeFolder},
+    {"dump", Use::kMakeAll},
 };
 
 // The value of a setting that is a text.
@@ -68,9 +69,11 @@ std::string Around(const std::string& path) {
 
 std::string WhyNotMade(const std::string& path) {
   const std::string folder = Around(path);
-  if (access(folder.c_str(), F_OK) != 0) return absl::StrCat("there is no folder ", folder);
+  struct stat found = {};
+  if (stat(folder.c_str(), &found) != 0) return absl::StrCat("there is no folder ", folder);
+  if (!S_ISDIR(found.st_mode)) return absl::StrCat("nothing can be made in ", folder, ": it is no folder");
   if (access(folder.c_str(), W_OK | X_OK) != 0)
-    return absl::StrCat("nothing can be made in ", folder, ": ", strerror(errno));
+    return absl::StrCat("nothing can be made in ", folder, ": ", std::strerror(errno));
   return "";
 }
 
@@ -92,6 +95,12 @@ std::string WhyNot(const std::string& path, Use use) {
       if (!there) return WhyNotMade(path);
       if (!folder) return "is no folder";
       return access(path.c_str(), R_OK | W_OK | X_OK) == 0 ? "" : "cannot be written by this user";
+    case Use::kMakeAll:
+      for (std::string around = path; !there; around = Around(around)) {
+        if (access(Around(around).c_str(), F_OK) == 0) return WhyNotMade(around);
+      }
+      return WhyNot(path, Use::kMakeFolder);
+    case Use::kReplace: return folder ? "is a folder, and must be a file" : WhyNotMade(path);
     case Use::kAppend:
       if (!there) return WhyNotMade(path);
       if (folder) return "is a folder, and must be a file";
@@ -111,6 +120,7 @@ absl::Status CheckFiles(const v1::ServerConfig& config) {
       if (!absl::StartsWith(path, "unix:")) continue;
       path = path.substr(absl::StartsWith(path, "unix://") ? 7 : 5);
     }
+    while (path.size() > 1 && path.back() == '/') path.pop_back();
     if (path.empty()) continue;
     const std::string why = WhyNot(path, row.use);
     if (why.empty()) continue;

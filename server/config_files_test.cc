@@ -35,14 +35,15 @@ class ConfigFilesTest : public ::testing::Test {
 TEST_F(ConfigFilesTest, WhatIsThereOrCanBeMadeIsGood) {
   EXPECT_EQ(Fault(config_), "");
   config_.set_listen(absl::StrCat("unix:", In("socket")));
-  config_.set_program_cache_dir(In("cache"));
+  config_.set_program_cache_dir(In("cache/"));
   config_.set_warm_up(In("file"));
   config_.set_data_folder(folder_);
   config_.set_models(folder_);
   config_.set_audit_log(In("audit"));
   config_.set_access_log(In("file"));
   config_.set_capture(In("capture"));
-  config_.set_dump(folder_);
+  config_.set_dump(In("dump/of/much"));
+  config_.set_collectives_file(In("collectives"));
   EXPECT_EQ(Fault(config_), "");
   EXPECT_FALSE(std::filesystem::exists(In("cache")));  // it only asks
 }
@@ -66,6 +67,10 @@ TEST_F(ConfigFilesTest, TheFaultNamesItsSettingAndPath) {
   check("program_cache_dir", deep, absl::StrCat("there is no folder ", gone));
   config.set_program_cache_dir(file);
   check("program_cache_dir", file, "is no folder");
+  config.set_dump(absl::StrCat(file, "/deep"));
+  check("dump", absl::StrCat(file, "/deep"), absl::StrCat("nothing can be made in ", file, ": it is no folder"));
+  config.set_collectives_file(deep);
+  check("collectives_file", deep, absl::StrCat("there is no folder ", gone));
   config.set_audit_log(deep);
   check("audit_log", deep, absl::StrCat("there is no folder ", gone));
   config.set_slow_log(folder_);

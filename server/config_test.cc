@@ -53,9 +53,11 @@ TEST(ConfigTest, DefaultsAreGoodAndClosedToOthers) {
 TEST(ConfigTest, AnAddressToBeReachedByIsOne) {
   for (const char* good : {"gpu1:7437", "10.0.0.7:0", "[::1]:7437"})
     EXPECT_TRUE(Parse({"--advertise", good}).ok()) << good;
-  for (const char* bad : {"gpu1", ":7437", "gpu 1:7437", "gpu1:x"}) {
+  for (const char* bad :
+       {"gpu1", ":7437", "gpu 1:7437", "gpu1:x", "ipv4:1.2.3.4:5", "a:1,b:2", "0.0.0.0:7437", "[::]:1"}) {
     EXPECT_EQ(DetailOf(Parse({"--advertise", bad}).status())->field(), "advertise") << bad;
   }
+  EXPECT_FALSE(Parse({"--listen", "unix:/tmp/kiln", "--advertise", "gpu1:0"}).ok());
 }
 
 TEST(ConfigTest, FlagBeatsEnvironmentBeatsFile) {

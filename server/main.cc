@@ -58,7 +58,7 @@ int WaitForSignal(const sigset_t& signals, absl::Duration most, RpcServer& serve
     const int signal = sigtimedwait(&signals, nullptr, &wait);
     if (signal > 0) return signal;
     if (kiln::SteadyNow() >= end) return 0;
-    if (manager.period() < absl::InfiniteDuration() && server.Answers(manager.period())) manager.Alive();
+    if (manager.period() < absl::InfiniteDuration() && server.Answers(manager.period() / 2)) manager.Alive();
   }
 }
 
@@ -80,6 +80,7 @@ int ServeUntilTold(const Invocation& invocation, const sigset_t& signals, RpcSer
   server.AnnounceEnd();
   const absl::Time end = kiln::SteadyNow() + grace;
   while (WaitForSignal(signals, end - kiln::SteadyNow(), server, manager) == SIGHUP) {
+    server.Reload().IgnoreError();
   }
   return signal;
 }

@@ -331,7 +331,7 @@ bool RpcServer::Answers(absl::Duration patience) {
   grpc::ClientContext context;
   context.set_deadline(absl::ToChronoTime(absl::Now() + patience));
   grpc::health::v1::HealthCheckResponse response;
-  return stub->Check(&context, {}, &response).ok();
+  return stub->Check(&context, {}, &response).error_code() != grpc::StatusCode::DEADLINE_EXCEEDED;
 }
 
 bool RpcServer::Drain(absl::Duration timeout) {

@@ -1,6 +1,7 @@
 #include "server/service_manager.h"
 
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -28,7 +29,10 @@ ServiceManager::ServiceManager(const std::function<const char*(const char*)>& en
   address_ = address;
   if (address_.size() >= sizeof(sockaddr_un::sun_path)) return;
   if (address_[0] == '@') address_[0] = '\0';
-  socket_ = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  socket_ = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  // A manager that is busy is waited for: what it has not heard would end the server.
+  const timeval patience = {5, 0};
+  setsockopt(socket_, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
   const char* const micros = environment("WATCHDOG_USEC");
   const char* const process = environment("WATCHDOG_PID");
   uint64_t within = 0;

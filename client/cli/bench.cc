@@ -2,6 +2,8 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
+#include <thread>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -21,6 +23,7 @@ struct Flags {
   InputFlags inputs;
   int repeat = 200;
   int warm_up = 10;
+  std::vector<int> concurrency;
 };
 
 double Percentile(std::vector<double> values, double share) {
@@ -32,6 +35,44 @@ double Percentile(std::vector<double> values, double share) {
 Row TimeRow(const std::string& name, const std::vector<double>& micros) {
   return {name, MicrosText(Percentile(micros, 0)), MicrosText(Percentile(micros, 0.5)),
           MicrosText(Percentile(micros, 0.99))};
+}
+
+// What each of several callers at once sees: its calls in microseconds, and why it stopped before it had made all.
+struct Caller {
+  std::vector<double> micros;
+  absl::Status status;
+};
+
+void CallAgainAndAgain(const client::Program& program, const client::Arguments& arguments, int calls, Caller& caller) {
+  for (int i = 0; i < calls; ++i) {
+    const absl::Time begin = absl::Now();
+    caller.status = program.Run(arguments).status();
+    if (!caller.status.ok()) return;
+    caller.micros.push_back(absl::ToDoubleMicroseconds(absl::Now() - begin));
+  }
+}
+
+// A row for each number of callers: all of them call at once, each `repeat` times.
+absl::Status Sweep(const client::Program& program, const client::Arguments& arguments, const Flags& flags) {
+  std::vector<Row> rows = {{"callers", "calls/s", "p50", "p99"}};
+  for (const int number : flags.concurrency) {
+    std::vector<Caller> callers(static_cast<size_t>(number));
+    const absl::Time begin = absl::Now();
+    std::vector<std::thread> threads;
+    for (Caller& caller : callers)
+      threads.emplace_back([&] { CallAgainAndAgain(program, arguments, flags.repeat, caller); });
+    for (std::thread& thread : threads) thread.join();
+    const double seconds = absl::ToDoubleSeconds(absl::Now() - begin);
+    std::vector<double> all;
+    for (const Caller& caller : callers) {
+      KILN_RETURN_IF_ERROR(caller.status);
+      all.insert(all.end(), caller.micros.begin(), caller.micros.end());
+    }
+    rows.push_back({absl::StrCat(number), absl::StrFormat("%.0f", static_cast<double>(all.size()) / seconds),
+                    MicrosText(Percentile(all, 0.5)), MicrosText(Percentile(all, 0.99))});
+  }
+  std::fputs(TableText(rows).c_str(), stdout);
+  return absl::OkStatus();
 }
 
 absl::Status Bench(Cli& cli, const Flags& flags) {
@@ -57,6 +98,7 @@ absl::Status Bench(Cli& cli, const Flags& flags) {
   std::printf("compile %s%s, %u kernels; then %d calls by hash\n",
               MicrosText(static_cast<double>(compiled.compile_us())).c_str(), compiled.from_cache() ? " (earlier)" : "",
               compiled.kernels(), flags.repeat);
+  if (!flags.concurrency.empty()) return Sweep(program, arguments, flags);
   std::fputs(TableText({{"", "min", "p50", "p99"},
                         TimeRow("call, seen from here", call),
                         TimeRow("  in the server", server),
@@ -80,13 +122,18 @@ void AddBench(CLI::App& app, Cli& cli) {
   command->footer(
       "Examples:\n"
       "  kiln bench matmul.uop                 random inputs that stay on the device\n"
-      "  kiln bench model.pb -i x=x.npy --repeat 1000");
+      "  kiln bench model.pb -i x=x.npy --repeat 1000\n"
+      "  kiln bench model.pb --concurrency 1,4,16,64   calls a second, by how many call at once");
   command->add_option("graph", flags->graph, "The graph: .uop, .txtpb or .pb")->required();
   AddInputFlags(*command, flags->inputs);
   command->add_option("--repeat", flags->repeat, "Calls that count")->check(CLI::PositiveNumber)->capture_default_str();
   command->add_option("--warm-up", flags->warm_up, "Calls before them")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
+  command->add_option("--concurrency", flags->concurrency, "Numbers of callers at once; each makes --repeat calls")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->check(CLI::Range(1, 1024));
   command->callback([flags, &cli] { cli.action = [flags](Cli& running) { return Bench(running, *flags); }; });
 }
 

@@ -38,8 +38,8 @@ struct Cli {
 };
 
 void AddBench(CLI::App& app, Cli& cli);
-void AddCompletions(CLI::App& app, Cli& cli);
 void AddCache(CLI::App& app, Cli& cli);
+void AddCompletions(CLI::App& app, Cli& cli);
 void AddDevices(CLI::App& app, Cli& cli);
 void AddEvict(CLI::App& app, Cli& cli);
 void AddExplain(CLI::App& app, Cli& cli);

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "base/release.h"
 #include "client/cli/command.h"
 #include "client/cli/shell/words.h"
@@ -28,11 +29,23 @@ absl::StatusOr<std::unique_ptr<client::Client>> Cli::Connect() const {
 namespace {
 
 // What is wrong with a command line, and what was perhaps meant; the exit status. Help and versions are nothing wrong.
-int Explain(const CLI::App& app, const CLI::ParseError& wrong, const std::vector<std::string>& words) {
+int TellMistake(const CLI::App& app, const CLI::ParseError& wrong, const std::vector<std::string>& words) {
   if (app.exit(wrong) == 0) return 0;
   if (const std::string meant = Nearest(app, words); !meant.empty())
     std::fprintf(stderr, "Did you mean %s?\n", meant.c_str());
   return 2;
+}
+
+int ExitStatus(const absl::Status& status) {
+  const auto detail = DetailOf(status);
+  // Else a server has answered, and a device or another server has not.
+  const bool nobody = !detail.has_value() || detail->code() == v1::SHUTTING_DOWN;
+  switch (status.code()) {
+    case absl::StatusCode::kUnavailable: return nobody ? 3 : 1;
+    case absl::StatusCode::kUnauthenticated:
+    case absl::StatusCode::kPermissionDenied: return 4;
+    default: return 1;
+  }
 }
 
 int Main(int argc, char** argv) {
@@ -87,18 +100,13 @@ int Main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& wrong) {
-    return Explain(app, wrong, {argv + 1, argv + argc});
+    return TellMistake(app, wrong, {argv + 1, argv + argc});
   }
 
   const absl::Status status = cli.action(cli);
   if (status.ok()) return 0;
   std::fputs(ErrorText(status, cli.graph).c_str(), stderr);
-  switch (status.code()) {
-    case absl::StatusCode::kUnavailable: return 3;
-    case absl::StatusCode::kUnauthenticated:
-    case absl::StatusCode::kPermissionDenied: return 4;
-    default: return 1;
-  }
+  return ExitStatus(status);
 }
 
 }  // namespace

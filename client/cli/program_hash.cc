@@ -1,8 +1,8 @@
 // Hashes of programs as people give them: the first digits will do.
-#include <algorithm>
 #include <set>
 #include <string>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -20,10 +20,11 @@ constexpr size_t kDigits = 64, kFewest = 4;
 
 bool IsHashPrefix(const std::string& text) {
   return text.size() >= kFewest && text.size() <= kDigits &&
-         text.find_first_not_of("0123456789abcdef") == std::string::npos;
+         text.find_first_not_of("0123456789abcdefABCDEF") == std::string::npos;
 }
 
-absl::StatusOr<std::string> FindHash(client::Client& client, const std::string& text) {
+absl::StatusOr<std::string> FindHash(client::Client& client, const std::string& given) {
+  const std::string text = absl::AsciiStrToLower(given);
   if (!IsHashPrefix(text)) {
     return MakeError(v1::BAD_ARGUMENT,
                      absl::StrCat("\"", text, "\" is no hash; `kiln programs` lists them: ", kDigits,

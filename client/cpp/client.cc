@@ -18,7 +18,7 @@ constexpr uint32_t kProtocol = 1;
 constexpr char kSharedMemory[] = "shared_memory";
 
 // For the server behind a balancer, which is near it.
-constexpr absl::Duration kDirectly = absl::Seconds(3);
+constexpr absl::Duration kDirectly = absl::Seconds(2);
 
 // What a read of nothing needs.
 absl::Status CheckOffset(const DeviceBuffer& buffer, uint64_t offset) {
@@ -30,35 +30,38 @@ absl::Status CheckOffset(const DeviceBuffer& buffer, uint64_t offset) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Client>> Client::Connect(const std::string& target, ClientOptions options) {
-  KILN_ASSIGN_OR_RETURN(auto client, ConnectTo(target, options));
-  const std::string address = client->address_;
-  if (address.empty() || address == target) return client;
-  // It has come by a balancer to one of several servers: what is made is in that one's memory. If it cannot be reached
-  // itself, the balancer must keep us there.
-  options.connect_timeout = std::min(options.connect_timeout, kDirectly);
-  auto direct = ConnectTo(address, std::move(options));
-  return direct.ok() ? *std::move(direct) : std::move(client);
-}
-
-absl::StatusOr<std::unique_ptr<Client>> Client::ConnectTo(const std::string& target, ClientOptions options) {
-  KILN_RETURN_IF_ERROR(CheckCredentials(options.credentials, target));
-  auto connection = std::make_shared<Connection>(target, std::move(options));
-  KILN_RETURN_IF_ERROR(connection->WaitUntilReady());
-  std::unique_ptr<Client> client(new Client(std::move(connection)));
-  KILN_ASSIGN_OR_RETURN(const v1::ListDevicesResponse server, client->Devices());
-  if (kProtocol < server.protocol_min() || kProtocol > server.protocol_max()) {
-    return absl::FailedPreconditionError(absl::StrCat("the server at ", target, " speaks protocol ",
-                                                      server.protocol_min(), " to ", server.protocol_max(),
-                                                      "; this client speaks ", kProtocol));
+  KILN_ASSIGN_OR_RETURN(auto client, ConnectTo(target, options, options.connect_timeout));
+  if (const std::string address = client->server_.address();
+      !address.empty() && address != target && MayFollow(options.credentials, address)) {
+    // It has come by a balancer to one of several servers: what is made is in that one's memory. If it cannot be
+    // reached itself, the balancer must keep us there.
+    auto direct = ConnectTo(address, options, std::min(options.connect_timeout, kDirectly));
+    if (direct.ok() && (*direct)->server_.address() == address) client = *std::move(direct);
   }
-  client->address_ = server.address();
-  const auto& features = server.features();
+  const auto& features = client->server_.features();
   // A server says which socket memory is handed to; one on another machine has no say in what is opened here.
-  if (client->connection_->options().shared_memory && StaysHere(target) &&
+  if (options.shared_memory && StaysHere(client->connection_->target()) &&
       std::find(features.begin(), features.end(), kSharedMemory) != features.end()) {
     // Another machine, another user, no room: then a socket does it.
     auto memory = SharedMemory::Open(*client->connection_);
     if (memory.ok()) client->shared_memory_ = *std::move(memory);
+  }
+  return client;
+}
+
+absl::StatusOr<std::unique_ptr<Client>> Client::ConnectTo(const std::string& target, const ClientOptions& options,
+                                                          absl::Duration patience) {
+  KILN_RETURN_IF_ERROR(CheckCredentials(options.credentials, target));
+  auto connection = std::make_shared<Connection>(target, options);
+  const absl::Time deadline = absl::Now() + patience;
+  KILN_RETURN_IF_ERROR(connection->WaitUntilReady(patience));
+  std::unique_ptr<Client> client(new Client(std::move(connection)));
+  KILN_ASSIGN_OR_RETURN(client->server_, client->Devices(deadline));
+  const v1::ListDevicesResponse& server = client->server_;
+  if (kProtocol < server.protocol_min() || kProtocol > server.protocol_max()) {
+    return absl::FailedPreconditionError(absl::StrCat("the server at ", target, " speaks protocol ",
+                                                      server.protocol_min(), " to ", server.protocol_max(),
+                                                      "; this client speaks ", kProtocol));
   }
   return client;
 }
@@ -210,10 +213,15 @@ absl::StatusOr<v1::BufferDescription> Client::Describe(const DeviceBuffer& buffe
   return response.buffer();
 }
 
-absl::StatusOr<v1::ListDevicesResponse> Client::Devices() {
+absl::StatusOr<v1::ListDevicesResponse> Client::Devices() { return Devices(connection_->Deadline()); }
+
+absl::StatusOr<v1::ListDevicesResponse> Client::Devices(absl::Time deadline) {
+  grpc::ClientContext context;
+  connection_->Prepare(context, deadline);
+  const v1::ListDevicesRequest request;
   v1::ListDevicesResponse response;
-  KILN_RETURN_IF_ERROR(Call(*connection_, connection_->stubs().devices, &v1::DeviceService::Stub::List, "List",
-                            v1::ListDevicesRequest(), &response));
+  KILN_RETURN_IF_ERROR(connection_->Convert(connection_->stubs().devices->List(&context, request, &response)));
+  connection_->Count("List", 1, request.ByteSizeLong(), response.ByteSizeLong());
   return response;
 }
 

@@ -148,8 +148,10 @@ class Client {
   std::map<std::string, Traffic> traffic() const { return connection_->traffic(); }
 
  private:
-  // At this very address.
-  static absl::StatusOr<std::unique_ptr<Client>> ConnectTo(const std::string& target, ClientOptions options);
+  // At this very address, within `patience`.
+  static absl::StatusOr<std::unique_ptr<Client>> ConnectTo(const std::string& target, const ClientOptions& options,
+                                                           absl::Duration patience);
+  absl::StatusOr<v1::ListDevicesResponse> Devices(absl::Time deadline);
 
   explicit Client(std::shared_ptr<Connection> connection) : connection_(std::move(connection)) {}
   absl::StatusOr<DeviceBuffer> Allocate(const v1::AllocateRequest& request);
@@ -158,7 +160,7 @@ class Client {
   bool SharesMemory() const { return shared_memory_ != nullptr && !shared_memory_->lost(); }
 
   std::shared_ptr<Connection> connection_;
-  std::string address_;                          // what the server says of its own
+  v1::ListDevicesResponse server_;               // as it said when it was connected to
   std::unique_ptr<SharedMemory> shared_memory_;  // null: there is none
 };
 

@@ -26,7 +26,7 @@ const (
 	defaultAddress = "localhost:7437"
 	defaultLease   = 30 * time.Second
 	connectTimeout = 10 * time.Second
-	directTimeout  = 3 * time.Second // for the server behind a balancer, which is near it
+	directTimeout  = 2 * time.Second // for the server behind a balancer, which is near it
 )
 
 // Client is a connection to one kilnd, made by Connect.
@@ -114,11 +114,12 @@ func Connect(ctx context.Context, address string, with ...Option) (*Client, erro
 		ctx, cancel = context.WithTimeout(ctx, connectTimeout)
 		defer cancel()
 	}
-	return connect(ctx, address, o, true)
+	return connect(ctx, address, o, "")
 }
 
-// connect connects to the server at an address or, if that is a balancer's and it may follow, to the one behind it.
-func connect(ctx context.Context, address string, o options, follow bool) (*Client, error) {
+// connect connects to the server at an address or, if that is a balancer's, to the one behind it; or, if one is named, to
+// that one alone.
+func connect(ctx context.Context, address string, o options, named string) (*Client, error) {
 	who, transport, err := o.identify(address)
 	if err != nil {
 		return nil, err
@@ -134,7 +135,10 @@ func connect(ctx context.Context, address string, o options, follow bool) (*Clie
 	c.collectives, c.sessions = kilnv1.NewCollectiveServiceClient(c.conn), kilnv1.NewSessionServiceClient(c.conn)
 	c.machines = kilnv1.NewDeviceServiceClient(c.conn)
 	itself, err := c.meet(ctx, shaken)
-	if err == nil && follow && itself != "" && itself != address {
+	if err == nil && named != "" && itself != named {
+		err = newError(0, codes.Unavailable, "another server is at %s, which calls itself %q", address, itself)
+	}
+	if err == nil && itself != "" && itself != address && o.mayFollow(itself) {
 		if direct := directly(ctx, itself, o); direct != nil {
 			c.conn.Close()
 			return direct, nil
@@ -153,9 +157,13 @@ func connect(ctx context.Context, address string, o options, follow bool) (*Clie
 // directly connects to the server behind a balancer, for what is made is in that server's memory. Nil if it cannot be
 // reached so: then the balancer must keep us there.
 func directly(ctx context.Context, address string, o options) *Client {
-	ctx, cancel := context.WithTimeout(ctx, directTimeout)
+	patience := directTimeout
+	if end, has := ctx.Deadline(); has {
+		patience = min(patience, time.Until(end)/2)
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	direct, err := connect(ctx, address, o, false)
+	direct, err := connect(ctx, address, o, address)
 	if err != nil {
 		return nil
 	}

@@ -36,6 +36,17 @@ func staysHere(target string) bool {
 	return err == nil && (host == "localhost" || noIP == nil && ip.IsLoopback())
 }
 
+// plain is what a server may tell to be its own address.
+var plain = regexp.MustCompile(`^([A-Za-z0-9-]{1,63}(\.[A-Za-z0-9-]{1,63})*|\[[0-9A-Fa-f:.]+\]):[0-9]{1,5}$`)
+
+// mayFollow says whether a client may go to an address that a server has told it: one of host:port, and none where the
+// token would be read on its way. That something else encrypts holds for the way that the user has chosen, and for no
+// other.
+func (o *options) mayFollow(address string) bool {
+	readable := (o.token != "" || o.tokenFile != "") && o.tls == nil && o.authority == ""
+	return plain.MatchString(address) && (!readable || staysHere(address))
+}
+
 // identity is who a client says it is, and how it knows the server.
 type identity struct {
 	file string

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
@@ -102,11 +103,13 @@ std::string EventAsJson(absl::Time time, absl::string_view level, absl::string_v
   JsonLine line(time);
   line.Add("level", level);
   std::string message;
+  absl::flat_hash_set<std::string> taken = {"time", "level"};
   for (absl::string_view rest = event; !rest.empty();) {
     if (absl::ConsumePrefix(&rest, " ")) continue;
     const size_t end = std::min(rest.find(' '), rest.size()), equals = rest.find('=');
     const absl::string_view key = rest.substr(0, equals);
-    if (equals >= end || !IsKey(key)) {
+    // An object has each key once: what would be a second is a word like others.
+    if (equals >= end || !IsKey(key) || !taken.emplace(key).second) {
       absl::StrAppend(&message, message.empty() ? "" : " ", rest.substr(0, end));
       rest.remove_prefix(end);
       continue;
@@ -125,7 +128,7 @@ std::string EventAsJson(absl::Time time, absl::string_view level, absl::string_v
     }
     rest.remove_prefix(end);
   }
-  return line.AddIfAny("message", message).Take();
+  return line.AddIfAny(taken.contains("message") ? "more" : "message", message).Take();
 }
 
 std::shared_ptr<spdlog::logger> MakeServerLog(const std::string& level, absl::string_view format) {

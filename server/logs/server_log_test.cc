@@ -40,6 +40,14 @@ TEST(ServerLogTest, OtherWordsAreTheMessage) {
                                                                     "\n");
 }
 
+TEST(ServerLogTest, AKeyIsThereOnce) {
+  EXPECT_EQ(AsJson("event=model name=a level=error n=1 n=2"),
+            std::string(kBegin) + R"(,"event":"model","name":"a","n":1,"message":"level=error n=2"})"
+                                  "\n");
+  EXPECT_EQ(AsJson(R"(message="a" b)"), std::string(kBegin) + R"(,"message":"a","more":"b"})"
+                                                              "\n");
+}
+
 // Of whatever bytes.
 TEST(ServerLogTest, EachLineIsJson) {
   for (const char* event : {"", " ", "=", "a=\"", "a=\"\\", "a=\"\\q\"", "\"a\"=1", "a b=\xff\xfe c=\"\x01\"",

@@ -24,7 +24,7 @@ _kiln() {
   found=(${(f)"$(kiln completions --words "${(@)words[2,CURRENT]}" 2>/dev/null)"})
   if (( ${#found} )); then compadd -a found; else _files; fi
 }
-compdef _kiln kiln
+if [ "$funcstack[1]" = "_kiln" ]; then _kiln "$@"; else compdef _kiln kiln; fi
 )sh"},
     {"fish", R"sh(complete -c kiln -a '(kiln completions --words (commandline -opc)[2..] (commandline -ct) 2>/dev/null)'
 )sh"},

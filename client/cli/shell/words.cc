@@ -48,7 +48,7 @@ struct Walk {
   // Whether the word is known: a command, an option or its value, or what a command without commands is given.
   bool Take(const std::string& word) {
     if (value_due) {
-      value_due = false;
+      value_due = word == "=";  // bash makes three words of --option=value
       return true;
     }
     if (absl::StartsWith(word, "-") && word.size() > 1) {

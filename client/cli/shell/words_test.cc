@@ -50,6 +50,8 @@ TEST_F(WordsTest, WhereAValueOrAFileIsDueNothingIsSaid) {
   EXPECT_EQ(Complete({"run", ""}), Words());
   EXPECT_EQ(Complete({"run", "--input", ""}), Words());
   EXPECT_EQ(Complete({"--server", "d"}), Words());
+  EXPECT_EQ(Complete({"--server", "=", "d"}), Words());
+  EXPECT_EQ(Complete({"--server", "=", "a", "d"}), Words{"devices"});
   EXPECT_EQ(Complete({"nonsense"}), Words());
 }
 

@@ -45,12 +45,11 @@ Connection::Connection(std::string target, ClientOptions options)
 
 Connection::~Connection() { FlushFrees(); }
 
-absl::Status Connection::WaitUntilReady() {
-  const auto deadline = absl::ToChronoTime(absl::Now() + options_.connect_timeout);
+absl::Status Connection::WaitUntilReady(absl::Duration patience) {
+  const auto deadline = absl::ToChronoTime(absl::Now() + patience);
   if (channel_->WaitForConnected(deadline)) return absl::OkStatus();
   return absl::UnavailableError(absl::StrCat("no server answers at ", target_, " within ",
-                                             absl::FormatDuration(options_.connect_timeout),
-                                             "; is kilnd running there?"));
+                                             absl::FormatDuration(patience), "; is kilnd running there?"));
 }
 
 bool Connection::IsReachable(absl::Duration timeout) {

@@ -61,8 +61,8 @@ class Connection {
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
-  // UNAVAILABLE, saying what to do, unless the server answers in time.
-  absl::Status WaitUntilReady();
+  // UNAVAILABLE, saying what to do, unless a connection stands within `patience`.
+  absl::Status WaitUntilReady(absl::Duration patience);
 
   // Whether a connection stands, or does within `timeout`.
   bool IsReachable(absl::Duration timeout);

@@ -2,12 +2,15 @@
 
 #include <grpcpp/security/credentials.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
@@ -32,9 +35,25 @@ bool Read(const std::string& path, std::string& text) {
 }  // namespace
 
 bool StaysHere(absl::string_view target) {
+  if (absl::StartsWith(target, "unix:")) return true;
   for (const char* scheme : {"dns:///", "dns:", "ipv4:", "ipv6:"}) absl::ConsumePrefix(&target, scheme);
-  return absl::StartsWith(target, "unix:") || absl::StartsWith(target, "localhost:") ||
-         absl::StartsWith(target, "127.") || absl::StartsWith(target, "[::1]:");
+  const absl::string_view host = target.substr(0, target.rfind(':'));
+  // "127.example.com" is a name like any other, and a list may have others in it.
+  const bool numeric = host.find_first_not_of("0123456789.") == absl::string_view::npos;
+  return host == "localhost" || host == "[::1]" || (numeric && absl::StartsWith(host, "127."));
+}
+
+bool MayFollow(const CredentialOptions& options, absl::string_view address) {
+  const size_t colon = address.rfind(':');
+  uint32_t port = 0;
+  if (colon == absl::string_view::npos || !absl::SimpleAtoi(address.substr(colon + 1), &port) || port > 65535)
+    return false;
+  absl::string_view host = address.substr(0, colon);
+  const bool version6 = absl::ConsumePrefix(&host, "[") && absl::ConsumeSuffix(&host, "]");
+  const auto plain = [version6](char c) { return absl::ascii_isalnum(c) || c == '.' || c == (version6 ? ':' : '-'); };
+  if (host.empty() || !std::all_of(host.begin(), host.end(), plain)) return false;
+  const bool token = !options.token.empty() || !options.token_file.empty();
+  return !token || !options.tls_ca.empty() || StaysHere(address);
 }
 
 CredentialOptions CredentialOptions::FromEnvironment() {

@@ -44,6 +44,10 @@ absl::Status CheckCredentials(const CredentialOptions& options, const std::strin
 // the network's business.
 bool StaysHere(absl::string_view target);
 
+// Whether a client may go to an address that a server has told it: one of host:port, and none where the token would be
+// read on its way. That something else encrypts holds for the way that the user has chosen, and for no other.
+bool MayFollow(const CredentialOptions& options, absl::string_view address);
+
 // What a channel is opened with. The options have been checked.
 std::shared_ptr<grpc::ChannelCredentials> ChannelCredentialsOf(const CredentialOptions& options);
 

@@ -34,7 +34,8 @@ TEST(Credentials, ATokenDoesNotTravelInTheOpen) {
     EXPECT_TRUE(CheckCredentials(token, target).ok()) << target;
     EXPECT_TRUE(StaysHere(target)) << target;
   }
-  for (const char* target : {"host:1", "10.0.0.1:1", "localhost.example:1", "[::2]:1", "dns:///host:1"}) {
+  for (const char* target : {"host:1", "10.0.0.1:1", "localhost.example:1", "[::2]:1", "dns:///host:1",
+                             "127.example.com:1", "ipv4:127.0.0.1:1,10.0.0.1:1"}) {
     ExpectRefused(token, target, "where others can read it");
     EXPECT_TRUE(CheckCredentials({}, target).ok()) << target;
     EXPECT_FALSE(StaysHere(target)) << target;
@@ -44,6 +45,21 @@ TEST(Credentials, ATokenDoesNotTravelInTheOpen) {
   token.tls_ca = "";
   token.insecure = true;
   EXPECT_TRUE(CheckCredentials(token, "host:1").ok());
+}
+
+TEST(Credentials, AClientDoesNotGoWhereverAServerSays) {
+  CredentialOptions token = With(&CredentialOptions::token, "secret"), safe = token;
+  token.insecure = true;  // holds for where the user has sent it
+  safe.tls_ca = "system";
+  for (const char* address : {"gpu1.example:7437", "10.0.0.1:1", "[fe80::1]:1"}) {
+    EXPECT_TRUE(MayFollow({}, address)) << address;
+    EXPECT_TRUE(MayFollow(safe, address)) << address;
+    EXPECT_FALSE(MayFollow(token, address)) << address;
+  }
+  EXPECT_TRUE(MayFollow(token, "127.0.0.1:7437"));
+  for (const char* address : {"", "host", ":1", "host:", "host:x", "host:99999", "unix:/tmp/x", "xds:host:1",
+                              "dns:///host:1", "ipv4:127.0.0.1:1,10.0.0.1:1", "a b:1", "host/path:1", "[host]:1x"})
+    EXPECT_FALSE(MayFollow({}, address)) << address;
 }
 
 TEST(Credentials, WhatDoesNotGoTogetherIsRefused) {

@@ -154,7 +154,7 @@ async def connect(target: Union[str, Sequence[str], None] = None, *, token: Opti
         credentials.check(address)
         return Connection(address, credentials, timeout, device)
 
-    how = Opening(make, lease, connect_timeout, stream, shared_memory=False)
+    how = Opening(make, lease, connect_timeout, stream, shared_memory=False, may_follow=credentials.may_follow)
     return Client(await awaited(first(how, addresses)), defaults)
 
 

@@ -114,7 +114,7 @@ def connect(target: Union[str, Sequence[str], None] = None, *, token: Optional[s
         credentials.check(address)
         return Connection(address, credentials, timeout=timeout, device=device)
 
-    how = Opening(make, lease, connect_timeout, stream, shared_memory)
+    how = Opening(make, lease, connect_timeout, stream, shared_memory, credentials.may_follow)
     client = Client(blocking(first(how, addresses)), defaults)
     current.announce(client)
     return client

@@ -194,7 +194,7 @@ REMEDIES: Dict[str, str] = {
     "UNKNOWN_DEVICE": "client.devices() lists them",
     "OUT_OF_MEMORY": "free buffers that are no longer needed",
     "SHUTTING_DOWN": "try again, or give connect() other servers, too: \"a:7437,b:7437\"",
-    "WRONG_SERVER": "connect to that server itself, or have the balancer keep a session at its server (docs/balancers.md)",
+    "WRONG_SERVER": "connect to that server itself, or have the balancer keep a connection at one server (docs/balancers.md)",
     "BAD_SHARED_MEMORY": "kiln.transport.shared_memory makes it as it must be",
     "INTERNAL_FAULT": "this is the server's fault: report it with the graph",
     "COMPILER_FAULT": "this is the server's fault, and the graph's alone: report it with the graph",

@@ -16,7 +16,7 @@ use crate::{
 pub(crate) const PROTOCOL: u32 = 1;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// For the server behind a balancer, which is near it.
-const DIRECT_TIMEOUT: Duration = Duration::from_secs(3);
+const DIRECT_TIMEOUT: Duration = Duration::from_secs(2);
 const LEASE: Duration = Duration::from_secs(30);
 
 /// How to connect.
@@ -119,7 +119,8 @@ impl ClientBuilder {
         let (connection, said) = self.meet(address, true, &options).await?;
         if !said.address.is_empty()
             && said.address != connection.address
-            && let Ok(client) = self.directly(said.address.clone()).await
+            && connection.identity.may_follow(&said.address)
+            && let Ok(client) = self.directly(&said.address, &options).await
         {
             return Ok(client);
         }
@@ -128,9 +129,14 @@ impl ClientBuilder {
 
     /// Connects to the server behind a balancer, for what is made is in that server's memory. If it cannot be reached
     /// so, the balancer must keep us there.
-    async fn directly(&self, address: String) -> Result<Client> {
-        let options = CallOptions::within(self.timeout.min(DIRECT_TIMEOUT));
-        let (connection, said) = self.meet(address, false, &options).await?;
+    async fn directly(&self, address: &str, options: &CallOptions) -> Result<Client> {
+        let half = options.left().map_or(DIRECT_TIMEOUT, |left| left / 2);
+        let options = CallOptions::within(half.min(DIRECT_TIMEOUT));
+        let (connection, said) = self.meet(address.into(), false, &options).await?;
+        if said.address != address {
+            let message = format!("another server is at {address}, which calls itself {:?}", said.address);
+            return Err(unavailable(message));
+        }
         self.enter(connection, said, &options).await
     }
 

@@ -43,7 +43,7 @@ const PONG: Duration = Duration::from_secs(10);
 
 pub(crate) struct Connection {
     pub address: String,
-    identity: Identity,
+    pub identity: Identity,
     silence: Duration,
     /// None when the client is closed.
     channel: Mutex<Option<Channel>>,

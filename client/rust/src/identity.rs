@@ -83,7 +83,30 @@ fn stays_here(address: &str) -> bool {
     host == "localhost" || bare.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
 }
 
+/// Whether it is a host and a port, which is what a server may tell to be its own address.
+fn is_host_and_port(address: &str) -> bool {
+    let Some((host, port)) = address.rsplit_once(':') else {
+        return false;
+    };
+    let is_port = (1..=5).contains(&port.len()) && port.bytes().all(|digit| digit.is_ascii_digit());
+    let is_part = |part: &str| {
+        (1..=63).contains(&part.len()) && part.bytes().all(|letter| letter.is_ascii_alphanumeric() || letter == b'-')
+    };
+    let is_host = match host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
+        Some(bare) => bare.parse::<std::net::Ipv6Addr>().is_ok(),
+        None => host.split('.').all(is_part),
+    };
+    is_port && is_host
+}
+
 impl Identity {
+    /// Whether a client may go to an address that a server has told it: one of host:port, and none where the token would
+    /// be read on its way. That something else encrypts holds for the way that the user has chosen, and for no other.
+    pub fn may_follow(&self, address: &str) -> bool {
+        let is_readable = self.bearer().is_some() && !self.credentials.encrypts();
+        is_host_and_port(address) && (!is_readable || stays_here(address))
+    }
+
     /// Checks what is said of who is who.
     pub fn new(address: &str, credentials: Credentials) -> Result<Identity> {
         if credentials.certificate.is_some() && !credentials.encrypts() {
@@ -220,6 +243,35 @@ mod tests {
             assert_eq!(Identity::new(address, with_token()).is_ok(), stays, "{address}");
             let waived = Credentials { insecure_token: true, ..with_token() };
             assert!(Identity::new(address, waived).is_ok(), "{address}");
+        }
+    }
+
+    #[test]
+    fn a_client_does_not_go_wherever_a_server_says() {
+        let identity = |credentials| Identity::new("host:1", credentials).unwrap();
+        let anyone = identity(Credentials::default());
+        // That something else encrypts holds for where the user has sent the token.
+        let readable = identity(Credentials { insecure_token: true, ..with_token() });
+        let encrypted = identity(Credentials { authority: Some("system".into()), ..with_token() });
+        for address in ["gpu1.example:7437", "10.0.0.1:1", "[fe80::1]:1"] {
+            let may = [&anyone, &encrypted, &readable].map(|one| one.may_follow(address));
+            assert_eq!(may, [true, true, false], "{address}");
+        }
+        assert!(readable.may_follow("127.0.0.1:7437"));
+        for address in [
+            "",
+            "host",
+            ":1",
+            "host:",
+            "unix:/tmp/x",
+            "xds:host:1",
+            "dns:///host:1",
+            "a..b:1",
+            "a b:1",
+            "ipv4:127.0.0.1:1,10.0.0.1:1",
+            "127.0.0.1:1,10.0.0.1:1",
+        ] {
+            assert!(!anyone.may_follow(address), "{address}");
         }
     }
 

@@ -32,7 +32,7 @@ const mostLease = 1000 * 0xffffffff;
 // How many milliseconds what is under way has to end when a client is closed.
 const farewell = 5000;
 // For the server behind a balancer, which is near it.
-const near = 3000;
+const near = 2000;
 
 export interface ConnectOptions extends Credentials, CallOptions {
   /** Where graphs are compiled and buffers are; else on the server's first device. */
@@ -60,18 +60,22 @@ export async function connect(address?: string, options: ConnectOptions = {}): P
   const how = until(
     options.timeout === undefined && options.deadline === undefined ? { ...options, timeout: 10_000 } : options,
   );
-  return connectTo(target, options, lease, how, true);
+  return connectTo(target, options, lease, how);
 }
 
-/** Connects to the server at an address or, if that is a balancer's and it may follow, to the one behind it. */
+/**
+ * Connects to the server at an address or, if that is a balancer's, to the one behind it; or, if one is named, to that
+ * one alone.
+ */
 async function connectTo(
   target: string,
   options: ConnectOptions,
   lease: number,
   how: CallOptions,
-  follow: boolean,
+  named?: string,
 ): Promise<Client> {
-  const connection = new Connection(target, new Identity(target, options));
+  const identity = new Identity(target, options);
+  const connection = new Connection(target, identity);
   try {
     await connection.ready(how);
     const said = await connection.unary(DeviceService.method.list, {}, how);
@@ -84,7 +88,10 @@ async function connectTo(
       const message = `the server at ${target} has no device ${options.device}; it has ${devices.join(", ")}`;
       throw new KilnError("NOT_FOUND", message, { code: "UNKNOWN_DEVICE" });
     }
-    if (follow && said.address && said.address !== target) {
+    if (named !== undefined && said.address !== named) {
+      throw new KilnError("UNAVAILABLE", `another server is at ${target}, which calls itself "${said.address}"`);
+    }
+    if (said.address && said.address !== target && identity.mayFollow(said.address)) {
       const direct = await directly(said.address, options, lease, how);
       if (direct) {
         connection.close();
@@ -113,7 +120,8 @@ async function directly(
   how: CallOptions,
 ): Promise<Client | undefined> {
   try {
-    return await connectTo(address, options, lease, until({ ...how, timeout: near }), false);
+    const patience = Math.min(near, ((how.deadline ?? Infinity) - Date.now()) / 2);
+    return await connectTo(address, options, lease, until({ ...how, timeout: patience }), address);
   } catch (error) {
     if (how.signal?.aborted) throw error;
     return undefined;

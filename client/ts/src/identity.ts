@@ -38,8 +38,12 @@ function isLoopback(text: string): boolean {
   return host === "localhost" || host === "[::1]" || (isIPv4(host!) && host!.startsWith("127."));
 }
 
+// What a server may tell to be its own address.
+const plain = /^([A-Za-z0-9-]{1,63}(\.[A-Za-z0-9-]{1,63})*|\[[0-9A-Fa-f:.]+\]):[0-9]{1,5}$/;
+
 export class Identity {
   readonly transport: ChannelCredentials;
+  readonly #readable: boolean;
   readonly #file: string | undefined;
   #token: string | undefined;
   #looked = -Infinity;
@@ -52,12 +56,21 @@ export class Identity {
       const other = "or insecureToken, where something else encrypts";
       throw badArgument(`the token would travel to ${address} where others can read it: give tls; ${other}`);
     }
+    this.#readable = tells && !encrypted;
     this.#token = token;
     this.#file = tokenFile;
     if (tokenFile !== undefined && !this.bearer()) {
       throw badArgument(`there is no token in ${tokenFile}`);
     }
     this.transport = encrypted ? transport(tls === true ? {} : tls) : credentials.createInsecure();
+  }
+
+  /**
+   * Whether a client may go to an address that a server has told it: one of host:port, and none where the token would be
+   * read on its way. That something else encrypts holds for the way that the user has chosen, and for no other.
+   */
+  mayFollow(address: string): boolean {
+    return plain.test(address) && (!this.#readable || staysHere(address));
   }
 
   /** The token as it is now. A file that is being changed, or is gone for a moment, leaves the one before. */

@@ -28,7 +28,7 @@ absl::Status SessionOf(absl::string_view server) {
   detail.set_field(kSessionHeader);
   detail.set_server(std::string(server));
   return MakeError(detail, absl::StrCat("this session is of the server at ", server,
-                                        "; call it there, or have the balancer keep a session at its server"));
+                                        "; call it there, or have the balancer keep a connection at one server"));
 }
 
 absl::Status TooManyHandles(uint64_t max_handles, absl::string_view field) {

@@ -82,6 +82,16 @@ class Asked(support.ServerTest):
             timed = json.loads(self.ask("time", file.name, "--repeat", "3", "--json").stdout)
         self.assertEqual(len(timed["seconds"]), 3)
 
+    def test_bench_by_how_many_call_at_once(self):
+        program = self.compiled(4.0)
+        with tempfile.NamedTemporaryFile(suffix=".pb") as file:
+            file.write(program.graph.SerializeToString())
+            file.flush()
+            done = self.ask("bench", file.name, "--repeat", "5", "--concurrency", "1,3")
+        rows = [line.split() for line in done.stdout.splitlines()[-2:]]
+        self.assertEqual([row[0] for row in rows], ["1", "3"], done.stdout + done.stderr)
+        self.assertGreater(float(rows[0][1]), 0)
+
     def test_the_first_digits_of_a_hash_will_do(self):
         digits = self.compiled(3.0).hash.hex()
         explained = self.ask("explain", digits[:12])

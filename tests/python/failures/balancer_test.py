@@ -21,6 +21,7 @@ import kiln
 from kiln.errors import from_rpc
 from kiln.session import HEADER
 from kiln.transport import wire
+from kiln.transport.credentials import Credentials
 from kiln.v1 import buffer_service_pb2, device_service_pb2, session_service_pb2
 
 HAPROXY = shutil.which("haproxy", path=os.environ.get("PATH", "") + ":/usr/sbin")
@@ -69,6 +70,20 @@ class Pool:
         self._folder.cleanup()
         for server in self.servers:
             server.stop()
+
+
+class FollowsTest(unittest.TestCase):
+    def test_not_wherever_a_server_says(self):
+        anyone = Credentials("host:1")
+        # That something else encrypts holds for where the user has sent the token.
+        readable = Credentials("host:1", token="secret", insecure=True)
+        encrypted = Credentials("host:1", token="secret", tls=True)
+        for address in ("gpu1.example:7437", "10.0.0.1:1", "[fe80::1]:1"):
+            self.assertEqual([one.may_follow(address) for one in (anyone, encrypted, readable)], [True, True, False])
+        self.assertTrue(readable.may_follow("127.0.0.1:7437"))
+        for address in ("", "host", ":1", "host:", "unix:/tmp/x", "xds:host:1", "dns:///host:1", "a..b:1", "a b:1",
+                        "ipv4:127.0.0.1:1,10.0.0.1:1", "127.0.0.1:1,10.0.0.1:1", "%s:1" % ("a" * 64)):  # fmt: skip
+            self.assertFalse(anyone.may_follow(address), address)
 
 
 @unittest.skipUnless(HAPROXY, "haproxy is not installed; ./dev test installs it")
@@ -149,6 +164,16 @@ class BalancerTest(unittest.TestCase):
         self.assertEqual((error.code, error.field), ("WRONG_SERVER", HEADER))
         self.assertIn(home.address, error.message)
         self.assertIs(raised.exception.code(), grpc.StatusCode.FAILED_PRECONDITION)
+
+    def test_only_the_server_itself_will_do(self):
+        """Where another server is at that address, or none that may be gone to, the client stays."""
+        with support.running() as other:
+            pool = Pool([support.Server("--advertise=%s" % other.address)])
+            self.addCleanup(pool.stop)
+            with kiln.connect(pool.address) as client:
+                self.assertEqual(client.target, pool.address)
+                self.assertEqual(client.arange(4).numpy().sum(), 6)
+            self.assertIn(pool.address, support.cli("--server", pool.address, "devices"))
 
     def test_one_that_cannot_be_reached_itself_is_used_by_way_of_it(self):
         server = support.Server("--advertise=127.0.0.1:1")

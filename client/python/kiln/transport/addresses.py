@@ -94,6 +94,8 @@ def absent(address: str) -> str:
         ways = _sockets(address)
     except OSError as error:
         return "its host is not known (%s)" % error.strerror
+    except UnicodeError as error:  # of a name that can be no host's
+        return "its host is not known (%s)" % error
     for family, where in ways:
         try:
             with _connect(family, where) as end:

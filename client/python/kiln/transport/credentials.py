@@ -25,12 +25,14 @@ SYSTEM = "system"
 # How long a token's file is believed unchanged, in seconds.
 BELIEVED = 1.0
 # What does not leave this machine, as an address is written.
-_HERE = re.compile(r"(dns:(///)?|ipv4:|ipv6:)?(localhost|127(\.\d{1,3}){3}|\[::1\]):|unix:")
+_HERE = re.compile(r"(dns:(///)?|ipv4:|ipv6:)?(localhost|127(\.\d{1,3}){3}|\[::1\]):\d+|unix:.*", re.DOTALL)
+# What a server may tell to be its own address.
+_PLAIN = re.compile(r"([A-Za-z0-9-]{1,63}(\.[A-Za-z0-9-]{1,63})*|\[[0-9A-Fa-f:.]+\]):\d{1,5}")
 
 
 def stays_here(target: str) -> bool:
     """As it is written: what a name resolves to is the network's business."""
-    return _HERE.match(target) is not None
+    return _HERE.fullmatch(target) is not None
 
 
 class Credentials:
@@ -52,7 +54,8 @@ class Credentials:
         self._value = self._with("" if self._token_file else token or "")
         self._channel = _channel_credentials(tls, certificate, key)
         says_who = bool(token or self._token_file) or any(name == "authorization" for name, _ in metadata)
-        self._secret = says_who and self._channel is None and not insecure
+        self._readable = says_who and self._channel is None
+        self._secret = self._readable and not insecure
         self.check(target)
         if self._token_file:
             if not os.access(self._token_file, os.R_OK):
@@ -69,6 +72,11 @@ class Credentials:
             raise InvalidArgument("the token would travel to %s where others can read it" % target,
                                   remedy="give connect() tls=True, or the file of those who sign the server's "
                                          "certificate; or insecure=True, where something else encrypts")  # fmt: skip
+
+    def may_follow(self, address: str) -> bool:
+        """Whether a client may go to an address that a server has told it: one of host:port, and none where the token would
+        be read on its way. That something else encrypts holds for the way that the user has chosen, and for no other."""
+        return _PLAIN.fullmatch(address) is not None and not (self._readable and not stays_here(address))
 
     def channel(self, target: str, kind: Any = grpc) -> Any:
         """A channel of grpc, or of grpc.aio."""

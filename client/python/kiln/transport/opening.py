@@ -22,7 +22,7 @@ from kiln.waiting import Waits
 log = logging.getLogger("kiln")
 
 # Seconds for the server behind a balancer, which is near it.
-DIRECTLY = 3.0
+DIRECTLY = 2.0
 
 
 class Opening(NamedTuple):
@@ -33,6 +33,7 @@ class Opening(NamedTuple):
     timeout: Optional[float]  # seconds for one address
     stream: bool
     shared_memory: bool
+    may_follow: Callable[[str], bool]  # to an address that a server has told
 
 
 def first(how: Opening, addresses: Sequence[str]) -> Waits[Any]:
@@ -56,34 +57,44 @@ def first(how: Opening, addresses: Sequence[str]) -> Waits[Any]:
 def _open(connection: Any, how: Opening, follow: bool = True) -> Waits[Any]:
     """`connection` once it is known that the server will do; or another one, to the server that is behind its address."""
     timeout = ANSWERING if how.timeout is None else how.timeout
+    direct = None
     try:
         yield connection.wait_until_ready(how.timeout)
         server = yield connection.call("DeviceService.List", device_service_pb2.ListDevicesRequest(), timeout)
         check_version(server, connection.target)
         check_device(server, connection.target, connection.device)
         connection.server, connection.devices = server, [row.name for row in server.devices]
-        direct = (yield from _directly(connection, how)) if follow else None
-        if direct is not None:
-            yield connection.close()
-            return direct
-        yield connection.open_session(server.features, how.lease, timeout)
-        connection.pipeline.on = how.stream and STREAM in server.features and connection.session.token is not None
-    except BaseException:
+        if follow:
+            direct = yield from _directly(connection, how)
+        if direct is None:
+            yield connection.open_session(server.features, how.lease, timeout)
+            connection.pipeline.on = how.stream and STREAM in server.features and connection.session.token is not None
+            return connection
         yield connection.close()
+        return direct
+    except BaseException:
+        for one in (connection, direct):
+            if one is not None:
+                yield one.close()
         raise
-    return connection
 
 
 def _directly(connection: Any, how: Opening) -> Waits[Any]:
     """Where `connection` goes to one of several servers by way of a balancer, one to that very server: what is made is in
     its memory. None where there is no balancer, or no other way: then the balancer must keep us at one server."""
     address = connection.server.address
-    if not address or address == connection.target:
+    if not address or address == connection.target or not how.may_follow(address):
         return None
+    timeout = DIRECTLY if how.timeout is None else min(DIRECTLY, how.timeout / 2)
     try:
-        direct = yield from _open(how.make(address), how._replace(timeout=DIRECTLY), follow=False)
+        direct = yield from _open(how.make(address), how._replace(timeout=timeout), follow=False)
     except KilnError as error:
         log.info("%s leads to %s, which cannot be reached itself: %s", connection.target, address, error.message)
+        return None
+    if direct.server.address != address:
+        log.warning("%s leads to %s, where another server is, which calls itself \"%s\"",
+                    connection.target, address, direct.server.address)  # fmt: skip
+        yield direct.close()
         return None
     log.info("%s leads to %s: connected there", connection.target, address)
     return direct

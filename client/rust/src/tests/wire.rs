@@ -142,15 +142,18 @@ fn advertises(address: String) -> impl Fn(&str, bytes::Bytes) -> Option<Reply> {
 async fn the_server_behind_a_balancer_is_called_itself() {
     let (balancer, server) = (Liar::start().await, Liar::start().await);
     balancer.answers(advertises(server.address.clone()));
+    server.answers(advertises(server.address.clone()));
     let client = balancer.client().await;
-    assert_eq!((client.address(), balancer.count("List"), server.count("Open")), (server.address.as_str(), 1, 1));
-    // One that sends on to a third is followed no further, and one that is not there not at all.
-    server.answers(advertises("127.0.0.1:1".into()));
-    assert_eq!(balancer.client().await.address(), server.address);
-    balancer.answers(advertises("127.0.0.1:1".into()));
+    assert_eq!((client.address(), balancer.count("List")), (server.address.as_str(), 1));
+    assert_eq!(client.allocate(1).await.unwrap_err().status(), Status::Unimplemented);
+    assert_eq!((balancer.count("Allocate"), server.count("Allocate")), (0, 1));
+    // Not to one that is another than was named, nor to one that is not there, nor to what is no address.
+    server.answers(advertises("127.0.0.1:2".into()));
     assert_eq!(balancer.client().await.address(), balancer.address);
-    balancer.answers(advertises("no address".into()));
-    assert_eq!(balancer.client().await.address(), balancer.address);
+    for address in ["127.0.0.1:1", "no address", "unix:/tmp/x"] {
+        balancer.answers(advertises(address.into()));
+        assert_eq!(balancer.client().await.address(), balancer.address);
+    }
 }
 
 #[tokio::test]
