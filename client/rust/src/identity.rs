@@ -100,8 +100,9 @@ fn is_host_and_port(address: &str) -> bool {
 }
 
 impl Identity {
-    /// Whether a client may go to an address that a server has told it: one of host:port, and none where the token would
-    /// be read on its way. That something else encrypts holds for the way that the user has chosen, and for no other.
+    /// Whether a client may go to an address that a server has told it: one of host:port, and none where the token
+    /// would be read on its way. That something else encrypts holds for the way that the user has chosen, and for no
+    /// other.
     pub fn may_follow(&self, address: &str) -> bool {
         let is_readable = self.bearer().is_some() && !self.credentials.encrypts();
         is_host_and_port(address) && (!is_readable || stays_here(address))
