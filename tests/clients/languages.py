@@ -18,6 +18,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 GO = ROOT / "client" / "go"
 TYPESCRIPT = ROOT / "client" / "ts"
+RUST = ROOT / "client" / "rust"
 JAVA = ROOT / "client" / "java"
 
 
@@ -53,11 +54,13 @@ def go_environment(program, **more):
     return {**os.environ, "PATH": path, "GOTOOLCHAIN": "local", **more}
 
 
-# What `go`, `npm` and `mvn` say where modules cannot be reached, or they are too old for them. Anything else that they fail
-# with, such as a wrong checksum, is a fault.
+# What `go`, `npm`, `cargo` and `mvn` say where modules cannot be reached, or they are too old for them. Anything else
+# that they fail with, such as a wrong checksum, is a fault.
 UNREACHABLE = re.compile(r"dial tcp|no such host|i/o timeout|connection refused|connection reset|network is unreachable|"
                          r"TLS handshake timeout|proxyconnect|module lookup disabled|: 50[234] |requires go >=|"
                          r"npm (ERR!|error) code (ENOTFOUND|EAI_AGAIN|ECONN|ETIMEDOUT|ENETUNREACH|ERR_SOCKET|E[45]\d\d)|"
+                         r"[Cc]ould(n't| not) (resolve|connect)|[Ff]ailed to connect|network failure|requires rustc |"
+                         r"feature `edition2024` is required|"
                          r"Could not (transfer|find) artifact|Unknown host|Cannot access [\w-]+ \(")  # fmt: skip
 MOST_SECONDS = 900
 
@@ -99,6 +102,28 @@ def words_of_npm(program, *words, why=None, **environment):
     return printed(words, TYPESCRIPT, {**os.environ, "PATH": path, **environment}, why)
 
 
+RUST_BUILT = ROOT / "out" / "clients" / "rust"
+
+
+def rust(program):
+    """Fetches the crates that Cargo.lock names where they are not there yet, and builds all that is tested."""
+    words_of_cargo(program, "fetch", "--locked", why="the crates of client/rust cannot be had")
+    words_of_cargo(program, "build", *RUST_ALL)
+    return [str(RUST_BUILT / "debug" / "kiln-adapter")]
+
+
+# Always the same, so that nothing is built twice.
+RUST_ALL = ("--workspace", "--all-features", "--all-targets", "--locked", "--offline")
+
+
+def words_of_cargo(program, *words, why=None, folder=RUST, **environment):
+    """What `cargo` prints in client/rust, which must succeed, or `why` the client is not tested."""
+    path = "%s:%s" % (pathlib.Path(program).parent, os.environ["PATH"])
+    more = {"PATH": path, "CARGO_TARGET_DIR": str(RUST_BUILT), "CARGO_BUILD_JOBS": "2",
+            "CARGO_PROFILE_DEV_DEBUG": "line-tables-only"}  # fmt: skip
+    return printed([program, *words], folder, {**os.environ, **more, **environment}, why)
+
+
 def maven():
     """Maven, where a compiler is beside it."""
     return find("mvn") if find("javac") else None
@@ -138,6 +163,7 @@ LANGUAGES = {
         Language("python", lambda: sys.executable, python),
         Language("go", lambda: find("go", "/usr/local/go/bin/go"), go),
         Language("typescript", node, typescript),
+        Language("rust", lambda: find("cargo", str(pathlib.Path.home() / ".cargo/bin/cargo")), rust),
         Language("java", maven, java),
     )
 }

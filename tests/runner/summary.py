@@ -87,7 +87,7 @@ print(json.dumps([result.testsRun - len(result.skipped) - len(bad), len(result.s
 
 # Long ones, which are begun first: what runs at the end then ends together.
 LONG = ["tests/tidy/toy_rows_test.py", "tests/chaos/chaos_test.py", "tests/clients/go_client_test.py",
-        "tests/clients/ts_client_test.py"]  # fmt: skip
+        "tests/clients/ts_client_test.py", "tests/clients/rust_client_test.py"]  # fmt: skip
 
 
 def run_file(file):

@@ -62,7 +62,7 @@ class Unused(unittest.TestCase):
                     or name.startswith(BY_PLACE):  # fmt: skip
                 continue
             with self.subTest(name):
-                wanted = file.stem if file.suffix in (".py", ".bzl") else file.name
+                wanted = file.stem if file.suffix in (".py", ".bzl", ".rs") else file.name
                 users = words.get(wanted, set()) - {name}
                 if file.name == "__init__.py":
                     users = words.get(file.parent.name, set()) - {name}

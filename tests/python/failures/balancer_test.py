@@ -37,7 +37,8 @@ frontend all
     default_backend pool
 backend pool
     balance roundrobin
-    option httpchk GET /readyz
+    option httpchk
+    http-check send meth GET uri /readyz ver HTTP/1.1 hdr Host localhost
     default-server inter 200ms fall 1 rise 1
 """
 
@@ -99,7 +100,7 @@ class BalancerTest(unittest.TestCase):
         for _ in range(3):
             with kiln.connect(pool.address) as client:
                 reached.add(client.target)
-                x = client.array(np.arange(1000, dtype=np.float32))
+                x = client.arange(1000)
                 for _ in range(20):
                     x = x + 1
                 self.assertEqual(x.numpy()[-1], 999 + 20)
