@@ -128,7 +128,9 @@ class BalancerTest(unittest.TestCase):
 
         everyone = {server.address for server in pool.servers}
         self.assertTrue(support.eventually(lambda: reached() == everyone))
-        leaving = pool.servers[0]
+        leaving, *staying = pool.servers
+        for server in staying:
+            self.addCleanup(server.kill)  # not gently, or the grace would be waited for
         with kiln.connect(leaving.address) as client:
             leaving.process.send_signal(signal.SIGTERM)
             self.assertTrue(support.eventually(lambda: reached() == everyone - {leaving.address}))
