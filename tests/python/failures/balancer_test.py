@@ -100,10 +100,9 @@ class BalancerTest(unittest.TestCase):
         for _ in range(3):
             with kiln.connect(pool.address) as client:
                 reached.add(client.target)
-                x = client.arange(1000)
-                for _ in range(20):
-                    x = x + 1
-                self.assertEqual(x.numpy()[-1], 999 + 20)
+                for i in range(20):
+                    with client.buffer(np.full(1000, i, np.float32)) as buffer:
+                        self.assertEqual(buffer.numpy().sum(), 1000 * i)
         self.assertLessEqual(reached, {server.address for server in pool.servers})
         self.assertGreater(len(reached), 1)
 
