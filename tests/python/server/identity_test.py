@@ -183,7 +183,7 @@ class Identity(Identities):
         self.assertIn("CPU:0", run(KILN_TLS_CA=ca, KILN_TLS_CERTIFICATE=member["certificate"],
                                    KILN_TLS_KEY=member["key"]).stdout)  # fmt: skip
         wrong = run(KILN_TLS_CA=ca, KILN_TOKEN="other")
-        self.assertEqual(wrong.returncode, 1)
+        self.assertEqual(wrong.returncode, 4)
         self.assertIn("none of this server's", wrong.stderr)
 
     def test_usage(self):
