@@ -28,6 +28,11 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- if or .Values.tenants.secretName .Values.tenants.text }}yes{{ end }}
 {{- end }}
 
+{{- /* YAML's numbers are floats here, and Go would write a large one as 8.589934592e+09. */}}
+{{- define "kiln.setting" -}}
+{{- if and (kindIs "float64" .) (eq . (floor .)) }}{{ int64 . }}{{ else }}{{ . }}{{ end }}
+{{- end }}
+
 {{- /* Who may use it has to be said: what is forgotten here would be open. */}}
 {{- define "kiln.check" -}}
 {{- if and .Values.tenants.secretName .Values.tenants.text }}{{ fail "tenants: give secretName or text, not both" }}{{ end }}
