@@ -44,9 +44,10 @@ def helm(*words):
     return subprocess.run([HELM, *map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
 
-def rendered(name, kubernetes=KUBERNETES[-1]):
-    """(kind, name) -> document."""
-    ran = helm("template", "k", CHART, "--namespace", "pool", "--kube-version", kubernetes + ".0", "--values", VALUES[name])
+def rendered(name, kubernetes=KUBERNETES[-1], *given):
+    """(kind, name) -> document, of a file of values and what is `given` besides."""
+    words = [word for value in given for word in ("--set", value)]
+    ran = helm("template", "k", CHART, "--namespace", "pool", "--kube-version", kubernetes + ".0", "--values", VALUES[name], *words)
     if ran.returncode != 0:
         raise AssertionError(ran.stdout)
     documents = [document for document in yaml.safe_load_all(ran.stdout) if document]
@@ -194,6 +195,15 @@ class Chart(unittest.TestCase):
                                   "target": {"type": "AverageValue", "averageValue": "500m"}})  # fmt: skip
         rules = documents["PrometheusRule", "k-kiln"]["spec"]
         self.assertEqual(rules, yaml.safe_load((ROOT / "deploy/prometheus/alerts.yml").read_text()))
+
+    def test_pods_begin_anew_for_settings_alone(self):
+        before = rendered("fleet")
+        tenants = rendered("fleet", KUBERNETES[-1], 'tenants.text=%s' % NOBODY.replace("{", "\\{").replace("}", "\\}"))
+        self.assertNotEqual(before["Secret", "k-kiln-tenants"], tenants["Secret", "k-kiln-tenants"])
+        self.assertEqual(before["StatefulSet", "k-kiln"], tenants["StatefulSet", "k-kiln"])
+        longer = rendered("fleet", KUBERNETES[-1], "admin.port=9000")
+        annotations = [row["StatefulSet", "k-kiln"]["spec"]["template"]["metadata"]["annotations"] for row in (before, longer)]
+        self.assertNotEqual(*annotations)
 
     def test_as_little_as_there_can_be(self):
         documents = rendered("bare")
