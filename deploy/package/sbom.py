@@ -18,6 +18,9 @@ from archive import Entry
 COMPILED_IN = ("libboost-dev", "libcli11-dev", "liblld-22-dev", "llvm-22-dev", "nlohmann-json3-dev")
 _FIELDS = ("Package", "Version", "Architecture", "source:Package", "source:Version", "Homepage")
 KILN = "SPDXRef-kiln"
+# Debian's files of copyrights point there for texts that many share; a sentence may end behind the name.
+_COMMON = pathlib.Path("/usr/share/common-licenses")
+_REFERENCE = re.compile(rb"/usr/share/common-licenses/([A-Za-z0-9][A-Za-z0-9.+-]*)")
 
 
 class Component(dict):
@@ -51,13 +54,19 @@ def packages_of(tree: pathlib.Path) -> Dict[str, str]:
 
 
 def licences(parts: List[Component], own: pathlib.Path) -> List[Entry]:
-    entries = [Entry("licences/kiln", own)]
+    """A file for Kiln and each part, and in licences/common the texts that those point to."""
+    entries, common = [Entry("licences/kiln", own)], set()
     for part in parts:
-        text = part.copyright()
-        if not text.is_file():
-            raise SystemExit("package: %s is not there: what is given away needs its licence" % text)
-        entries.append(Entry("licences/" + part["Package"], text.read_bytes()))
-    return entries
+        text = _licence(part.copyright())
+        entries.append(Entry("licences/" + part["Package"], text))
+        common |= {name.decode().rstrip(".") for name in _REFERENCE.findall(text)}
+    return entries + [Entry("licences/common/" + name, _licence(_COMMON / name)) for name in sorted(common)]
+
+
+def _licence(path: pathlib.Path) -> bytes:
+    if not path.is_file():
+        raise SystemExit("package: %s is not there: what is given away needs its licence" % path)
+    return path.read_bytes()
 
 
 def _names_of_licences(part: Component) -> str:

@@ -145,8 +145,33 @@ class Package(unittest.TestCase):
         self.assertLessEqual({end for edge in edges for end in (edge[0], edge[2])}, known)
         # And a licence for each.
         with tarfile.open(self.made[".tar.gz"]) as archive:
-            papers = {pathlib.PurePosixPath(name).name for name in archive.getnames() if "/licences/" in name}
-        self.assertEqual(papers, {row["name"] for row in packages.values()})
+            papers = {match.group(1) for name in archive.getnames() for match in [re.search(r"/licences/([^/]+)$", name)] if match}
+        self.assertEqual(papers - {"common"}, {row["name"] for row in packages.values()})
+
+    def test_texts_that_licences_point_to_are_there(self):
+        """In everything that is given away, under licences/common."""
+        with zipfile.ZipFile(self.made[".whl"]) as archive:
+            wheel = {name: archive.read(name) for name in archive.namelist()}
+        deb = gzip.compress(subprocess.run(["dpkg-deb", "--fsys-tarfile", str(self.made[".deb"])], stdout=subprocess.PIPE,
+                                           check=True).stdout, 0)  # fmt: skip
+        tars = {"tarball": self.made[".tar.gz"].read_bytes(), "deb": deb, "image": self.layer()}
+        everything = {"wheel": wheel}
+        for kind, data in tars.items():
+            with tarfile.open(fileobj=io.BytesIO(data)) as archive:
+                everything[kind] = {row.name: archive.extractfile(row).read() for row in archive.getmembers() if row.isfile()}
+        for kind, files in everything.items():
+            texts = {name.partition("licences/")[2]: data for name, data in files.items() if "/licences/" in name}
+            pointed = {name.decode().rstrip(".") for text in texts.values()
+                       for name in re.findall(rb"/usr/share/common-licenses/([\w.+-]+)", text)}  # fmt: skip
+            with self.subTest(kind):
+                self.assertLessEqual({"Apache-2.0", "GPL-2"} if kind == "image" else {"Apache-2.0"}, pointed)
+                for name in pointed:
+                    text = pathlib.Path("/usr/share/common-licenses", name).read_bytes()
+                    self.assertEqual(texts["common/" + name], text, name)
+
+    def layer(self):
+        with tarfile.open(self.made["-oci.tar"]) as archive:
+            return max((archive.extractfile(row).read() for row in archive.getmembers() if row.isfile()), key=len)
 
 
 class Tag(unittest.TestCase):
