@@ -174,6 +174,19 @@ class Package(unittest.TestCase):
             return max((archive.extractfile(row).read() for row in archive.getmembers() if row.isfile()), key=len)
 
 
+class Tree(unittest.TestCase):
+    def test_a_library_of_nobody_s_is_named(self):
+        with tempfile.TemporaryDirectory() as name:
+            folder = pathlib.Path(name)
+            (folder / "own.c").write_text("int own(void) { return 0; }")
+            (folder / "main.c").write_text("int own(void); int main() { return own(); }")
+            subprocess.run(["gcc", "-shared", "own.c", "-o", "libown.so"], cwd=folder, check=True)
+            subprocess.run(["gcc", "main.c", "-L.", "-lown", "-Wl,-rpath=" + name, "-o", "main"], cwd=folder, check=True)
+            ran = subprocess.run([toy.ROOT / "deploy/tree.sh", folder / "tree", folder / "main"], stderr=subprocess.PIPE, text=True)
+            self.assertEqual(ran.stderr, "tree: libown.so: no Debian package has %s/libown.so\n" % name)
+            self.assertEqual((ran.returncode, (folder / "tree/packages").exists()), (1, False))
+
+
 class Tag(unittest.TestCase):
     def test_the_newer_of_both_libraries_decides(self):
         self.assertEqual(Needs((2, 36), (3, 4, 30)).tag(), "manylinux_2_36_x86_64")
