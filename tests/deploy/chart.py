@@ -205,6 +205,12 @@ class Chart(unittest.TestCase):
         annotations = [row["StatefulSet", "k-kiln"]["spec"]["template"]["metadata"]["annotations"] for row in (before, longer)]
         self.assertNotEqual(*annotations)
 
+    def test_a_port_is_said_to_be_clear_where_it_is(self):
+        for name, said in (("fleet", None), ("open", "kubernetes.io/h2c"), ("bare", "kubernetes.io/h2c")):
+            documents = rendered(name)
+            for service in ("k-kiln", "k-kiln-servers"):
+                self.assertEqual(documents["Service", service]["spec"]["ports"][0].get("appProtocol"), said)
+
     def test_as_little_as_there_can_be(self):
         documents = rendered("bare")
         container = pod_of(documents)["containers"][0]
