@@ -189,7 +189,7 @@ class Chart(unittest.TestCase):
         self.assertEqual(pod["tolerations"], [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}])
         self.assertEqual(container["readinessProbe"]["httpGet"], {"path": "/readyz", "port": "admin"})
         token = next(volume for volume in pod["volumes"] if volume["name"] == "identity")["projected"]["sources"][0]
-        self.assertEqual(token["serviceAccountToken"]["audience"], "https://kubernetes.default.svc")
+        self.assertEqual(token["serviceAccountToken"], {"path": "token", "expirationSeconds": 3600})  # the API server's own
         scaler = documents["HorizontalPodAutoscaler", "k-kiln"]["spec"]["metrics"][0]["pods"]
         self.assertEqual(scaler, {"metric": {"name": "kiln_predicted_wait_seconds"},
                                   "target": {"type": "AverageValue", "averageValue": "500m"}})  # fmt: skip
