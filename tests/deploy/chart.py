@@ -211,6 +211,11 @@ class Chart(unittest.TestCase):
             for service in ("k-kiln", "k-kiln-servers"):
                 self.assertEqual(documents["Service", service]["spec"]["ports"][0].get("appProtocol"), said)
 
+    def test_a_full_cache_fits_its_volume(self):
+        for size, most in (("8Gi", 6871947673), ("1.5Ti", 1319413953331), ("100M", 80000000), ("500k", 400000)):
+            text = rendered("open", KUBERNETES[-1], "cache.size=" + size)["ConfigMap", "k-kiln"]["data"]["kilnd.txtpb"]
+            self.assertIn("\nprogram_cache_disk_bytes: %d\n" % most, text)
+
     def test_as_little_as_there_can_be(self):
         documents = rendered("bare")
         container = pod_of(documents)["containers"][0]

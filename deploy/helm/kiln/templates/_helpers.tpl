@@ -28,6 +28,13 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- if or .Values.tenants.secretName .Values.tenants.text }}yes{{ end }}
 {{- end }}
 
+{{- /* Four fifths of cache.size: a pod whose volume is fuller than that says would be evicted. */}}
+{{- define "kiln.cacheBytes" -}}
+{{- $units := dict "" 1 "k" 1e3 "M" 1e6 "G" 1e9 "T" 1e12 "Ki" 1024 "Mi" 1048576 "Gi" 1073741824 "Ti" 1099511627776 }}
+{{- $number := regexFind "^[0-9.]+" .Values.cache.size }}
+{{- mulf (float64 $number) (get $units (trimPrefix $number .Values.cache.size)) 0.8 | floor | int64 }}
+{{- end }}
+
 {{- /* YAML's numbers are floats here, and Go would write a large one as 8.589934592e+09. */}}
 {{- define "kiln.setting" -}}
 {{- if and (kindIs "float64" .) (eq . (floor .)) }}{{ int64 . }}{{ else }}{{ . }}{{ end }}
