@@ -216,6 +216,22 @@ class Chart(unittest.TestCase):
             text = rendered("open", KUBERNETES[-1], "cache.size=" + size)["ConfigMap", "k-kiln"]["data"]["kilnd.txtpb"]
             self.assertIn("\nprogram_cache_disk_bytes: %d\n" % most, text)
 
+    def test_helm_s_test_gets_in_and_ends(self):
+        documents = rendered("fleet")
+        pod = documents["Pod", "k-kiln-test"]
+        clients = documents["NetworkPolicy", "k-kiln"]["spec"]["ingress"][0]["from"]
+        self.assertEqual(clients, [{"namespaceSelector": {"matchLabels": {"team": "vision"}}},
+                                   {"podSelector": {"matchLabels": pod["metadata"]["labels"]}}])  # fmt: skip
+        # A Secret without ca.crt does not keep it from starting, and nothing keeps it for ever.
+        (volume,) = pod["spec"]["volumes"]
+        self.assertEqual(volume["secret"], {"secretName": "kiln-tls", "items": [{"key": "ca.crt", "path": "ca.crt"}],
+                                            "optional": True})  # fmt: skip
+        self.assertEqual(pod["spec"]["activeDeadlineSeconds"], 300)
+        command = ["/usr/bin/kiln", "--server=k-kiln.pool:7437", "--tls_ca=/etc/kiln/tls/ca.crt", "health"]
+        self.assertEqual(pod["spec"]["containers"][0]["command"], command)
+        known = rendered("fleet", KUBERNETES[-1], "tls.ca=system")["Pod", "k-kiln-test"]["spec"]
+        self.assertEqual((known["containers"][0]["command"][2], known.get("volumes")), ("--tls_ca=system", None))
+
     def test_as_little_as_there_can_be(self):
         documents = rendered("bare")
         container = pod_of(documents)["containers"][0]

@@ -7,6 +7,12 @@ app.kubernetes.io/name: {{ .Chart.Name }}
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end }}
 
+{{- /* Of the pod of `helm test`, which no Service selects. */}}
+{{- define "kiln.testLabels" -}}
+app.kubernetes.io/name: {{ .Chart.Name }}-test
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
 {{- define "kiln.labels" -}}
 {{ include "kiln.selector" . }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
