@@ -26,6 +26,14 @@ KUBERNETES = ["1.%d" % minor for minor in range(31, 38)]
 NOBODY = 'tenant { name: "nobody" token { sha256: "%s" } }' % ("0" * 64)
 OPERATORS = {"ServiceMonitor": ("selector", "endpoints"), "PrometheusRule": ("groups",)}
 
+CLOSED = ["tenants.secretName=who", "tls.secretName=kiln-tls"]
+# What is taken of what is refused with a word more or less.
+TAKEN = [
+    [*CLOSED],
+    [*CLOSED, "settings.http_listen=127.0.0.1:8000"],
+    [*CLOSED, "settings.http_listen=localhost:8000"],
+    ["insecure=true", "networkPolicy.enabled=false", "settings.http_listen=0.0.0.0:8000"],
+]
 # What is refused, and how: values -> what helm says.
 REFUSED = [
     ([], "nothing says who may use the server"),
@@ -33,6 +41,9 @@ REFUSED = [
     (["insecure=true", "tenants.text=x", "tenants.secretName=y"], "give secretName or text, not both"),
     (["tenants.text=x", "tls.secretName=t", "admin.enabled=false"], "the kubelet's gRPC probes do not encrypt"),
     (["insecure=true", "admin.enabled=false", "autoscaling.enabled=true"], "autoscaling is on a metric of the admin port"),
+    ([*CLOSED, "networkPolicy.enabled=false"], "the admin port asks nobody and would be everybody's"),
+    ([*CLOSED, "settings.http_listen=0.0.0.0:8000"], "tokens would travel in the clear to 0.0.0.0:8000"),
+    ([*CLOSED, "settings.http_listen=127.0.0.1.example:8000"], "tokens would travel in the clear to 127.0.0.1.example:8000"),
     (["insecure=true", "gpu.vendor=intel"], "gpu/vendor"),
     (["insecure=true", "settings.listen=x"], "invalid propertyName 'listen'"),
     (["insecure=true", "tennants.text=x"], "tennants"),
@@ -46,8 +57,8 @@ def helm(*words):
 
 def rendered(name, kubernetes=KUBERNETES[-1], *given):
     """(kind, name) -> document, of a file of values and what is `given` besides."""
-    words = [word for value in given for word in ("--set", value)]
-    ran = helm("template", "k", CHART, "--namespace", "pool", "--kube-version", kubernetes + ".0", "--values", VALUES[name], *words)
+    words = [word for value in given for word in ("--set", value)] + (["--values", VALUES[name]] if name else [])
+    ran = helm("template", "k", CHART, "--namespace", "pool", "--kube-version", kubernetes + ".0", *words)
     if ran.returncode != 0:
         raise AssertionError(ran.stdout)
     documents = [document for document in yaml.safe_load_all(ran.stdout) if document]
@@ -84,6 +95,10 @@ class Chart(unittest.TestCase):
             with self.subTest(given=given):
                 self.assertNotEqual(ran.returncode, 0)
                 self.assertIn(text, ran.stdout.replace(".", "/") if "/" in text else ran.stdout)
+
+    def test_what_is_taken(self):
+        for given in TAKEN:
+            self.assertIn(("StatefulSet", "k-kiln"), rendered("", KUBERNETES[-1], *given))
 
     def mounted(self):
         """A folder with what a pod has of files, where / would be."""

@@ -52,6 +52,11 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- if not .Values.insecure }}
 {{- if not (include "kiln.hasTenants" .) }}{{ fail "nothing says who may use the server: set tenants.secretName or tenants.text, or insecure: true" }}{{ end }}
 {{- if not .Values.tls.secretName }}{{ fail "tokens would travel in the clear: set tls.secretName, or insecure: true where something else encrypts" }}{{ end }}
+{{- /* kilnd's own check of these is off, as its insecure, set for the admin port, is one for all ports. */}}
+{{- if and .Values.admin.enabled (not .Values.networkPolicy.enabled) }}{{ fail "the admin port asks nobody and would be everybody's: leave networkPolicy.enabled true, or set insecure: true where something else says who reaches it" }}{{ end }}
+{{- with get .Values.settings "http_listen" | toString }}
+{{- if not (regexMatch "^(localhost|127(\\.[0-9]+){3}|\\[::1\\]):[0-9]+$" .) }}{{ fail (printf "settings.http_listen: tokens would travel in the clear to %s: listen on 127.0.0.1, or set insecure: true where something else does" .) }}{{ end }}
+{{- end }}
 {{- end }}
 {{- if and .Values.tls.secretName (not .Values.admin.enabled) }}{{ fail "the kubelet's gRPC probes do not encrypt: with tls it asks the admin port, so leave admin.enabled true" }}{{ end }}
 {{- if and .Values.autoscaling.enabled (not .Values.admin.enabled) }}{{ fail "autoscaling is on a metric of the admin port: leave admin.enabled true" }}{{ end }}
