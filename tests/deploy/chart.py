@@ -247,6 +247,13 @@ class Chart(unittest.TestCase):
         known = rendered("fleet", KUBERNETES[-1], "tls.ca=system")["Pod", "k-kiln-test"]["spec"]
         self.assertEqual((known["containers"][0]["command"][2], known.get("volumes")), ("--tls_ca=system", None))
 
+    def test_gpus_that_were_asked_for_have_to_be_there(self):
+        otherwise = ["gpu.vendor=nvidia", "settings.gpus=auto"]
+        for name, given, wanted in (("fleet", [], ["cuda"]), ("bare", [], ["hip"]), ("open", [], []), ("open", otherwise, ["auto"])):
+            pod = pod_of(rendered(name, KUBERNETES[-1], *given))
+            self.assertEqual([row["value"] for row in pod["containers"][0]["env"] if row["name"] == "KILN_GPUS"], wanted)
+        self.assertEqual(pod_of(rendered("bare"))["securityContext"]["supplementalGroups"], [44, 2000000109])
+
     def test_as_little_as_there_can_be(self):
         documents = rendered("bare")
         container = pod_of(documents)["containers"][0]

@@ -58,7 +58,7 @@ class Chart(unittest.TestCase):
         settings = TEMPLATES["config.yaml"].partition('define "kiln.settings"')[2].partition("apiVersion")[0]
         written = set(re.findall(r"^(\w+)(?::| \{)", settings, re.M))
         written |= {name.lower() for name in re.findall(r"KILN_([A-Z_]+)", TEMPLATES["statefulset.yaml"])}
-        self.assertEqual(written - {"program_cache_dir", "program_cache_disk_bytes", "tls"}, set(taken) - {"tls_certificate", "tls_key"})
+        self.assertEqual(written - {"program_cache_dir", "program_cache_disk_bytes", "gpus", "tls"}, set(taken) - {"tls_certificate", "tls_key"})
 
     def test_it_scales_on_a_metric_that_there_is(self):
         metrics = (support.ROOT / "server" / "metrics" / "metrics.def").read_text()
