@@ -187,6 +187,37 @@ class Tree(unittest.TestCase):
             self.assertEqual((ran.returncode, (folder / "tree/packages").exists()), (1, False))
 
 
+class Scripts(unittest.TestCase):
+    """Of the .deb, with programs in place of systemd's that write down how they were called, and fail."""
+
+    def ran(self, script, *words, programs=("systemctl", "deb-systemd-invoke")):
+        with tempfile.TemporaryDirectory() as name:
+            folder = pathlib.Path(name)
+            for program in programs:
+                (folder / program).write_text('#!/bin/sh\necho "${0##*/} $*"\nexit 1\n')
+                (folder / program).chmod(0o755)
+            # As on a machine that systemd runs, and which has nothing else.
+            text = (toy.ROOT / "deploy/package/debian" / script).read_text().replace("/run/systemd/system", name)
+            ran = subprocess.run(["/bin/sh", "-c", text, script, *words], env={"PATH": name}, stdout=subprocess.PIPE,
+                                 stderr=subprocess.PIPE, text=True)  # fmt: skip
+        return ran.returncode, ran.stdout.splitlines(), ran.stderr
+
+    def test_a_service_that_does_not_restart_leaves_the_package_whole(self):
+        said = "kiln: kilnd.service did not restart: systemctl status kilnd\n"
+        called = ["systemctl daemon-reload", "deb-systemd-invoke try-restart kilnd.service"]
+        self.assertEqual(self.ran("postinst", "configure", "0.14.0"), (0, called, said))
+        called[1] = "systemctl try-restart kilnd.service"
+        self.assertEqual(self.ran("postinst", "configure", "0.14.0", programs=["systemctl"]), (0, called, said))
+        self.assertEqual(self.ran("postinst", "configure", ""), (0, ["systemctl daemon-reload"], ""))
+
+    def test_nor_does_one_that_does_not_stop_keep_it(self):
+        said = "kiln: kilnd.service did not stop: systemctl status kilnd\n"
+        called = ["deb-systemd-invoke stop kilnd.service", "systemctl disable kilnd.service"]
+        self.assertEqual(self.ran("prerm", "remove"), (0, called, said))
+        self.assertEqual(self.ran("prerm", "upgrade", "0.15.0"), (0, [], ""))
+        self.assertEqual(self.ran("postrm", "remove"), (0, ["systemctl daemon-reload"], ""))
+
+
 class Tag(unittest.TestCase):
     def test_the_newer_of_both_libraries_decides(self):
         self.assertEqual(Needs((2, 36), (3, 4, 30)).tag(), "manylinux_2_36_x86_64")
