@@ -16,7 +16,8 @@ from archive import Entry
 
 # What is inside the programs, and so no file of the tree: headers, and LLVM's linker.
 COMPILED_IN = ("libboost-dev", "libcli11-dev", "liblld-22-dev", "llvm-22-dev", "nlohmann-json3-dev")
-_FIELDS = ("Package", "Version", "Architecture", "source:Package", "source:Version", "Homepage")
+# Origin, which few name, is who gave the package out: not everything that dpkg knows is Debian's.
+_FIELDS = ("Package", "Version", "Architecture", "source:Package", "source:Version", "Homepage", "Origin")
 KILN = "SPDXRef-kiln"
 # Debian's files of copyrights point there for texts that many share; a sentence may end behind the name.
 _COMMON = pathlib.Path("/usr/share/common-licenses")
@@ -82,7 +83,7 @@ def _package(part: Component) -> dict:
         "SPDXID": part.id,
         "name": part["Package"],
         "versionInfo": part["Version"],
-        "supplier": "Organization: Debian",
+        "supplier": "Organization: " + part["Origin"] if part["Origin"] else "NOASSERTION",
         "downloadLocation": "NOASSERTION",
         "filesAnalyzed": False,
         "homepage": part["Homepage"] or "NOASSERTION",
@@ -111,7 +112,7 @@ def document(rows: Iterable[Tuple[str, str, bytes]], parts: List[Component], ver
     edges = [("SPDXRef-DOCUMENT", "DESCRIBES", KILN)]
     edges += [(KILN, "CONTAINS", row["SPDXID"]) for _, _, row in files]
     edges += [(row["SPDXID"], "GENERATED_FROM", ids[package]) for _, package, row in files if package]
-    edges += [(ids[name], "STATIC_LINK", KILN) for name in COMPILED_IN if name in ids]
+    edges += [(KILN, "STATIC_LINK", ids[name]) for name in COMPILED_IN if name in ids]
     every = hashlib.sha256("".join(row["checksums"][1]["checksumValue"] for _, _, row in files).encode()).hexdigest()
     # As SPDX defines it: of the sums of all files, sorted.
     code = hashlib.sha1("".join(sorted(row["checksums"][0]["checksumValue"] for _, _, row in files)).encode()).hexdigest()

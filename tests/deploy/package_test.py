@@ -23,6 +23,7 @@ import toy
 
 sys.path.insert(0, str(toy.ROOT / "deploy" / "package"))
 
+from sbom import COMPILED_IN
 from symbols import Needs
 
 
@@ -140,6 +141,11 @@ class Package(unittest.TestCase):
         self.assertIn((files["./lib/libz.so.1"]["SPDXID"], "GENERATED_FROM", "SPDXRef-zlib1g"), edges)
         zlib = packages["SPDXRef-zlib1g"]
         self.assertEqual(zlib["versionInfo"], output("dpkg-query", "--show", "--showformat", "${Version}", "zlib1g"))
+        origin = output("dpkg-query", "--show", "--showformat", "${Origin}", "zlib1g")
+        self.assertEqual(zlib["supplier"], "Organization: " + origin if origin else "NOASSERTION")
+        linked = {end for begin, kind, end in edges if kind == "STATIC_LINK" and begin == "SPDXRef-kiln"}
+        self.assertEqual(len(linked), sum(kind == "STATIC_LINK" for _, kind, _ in edges))
+        self.assertLessEqual(linked, {"SPDXRef-" + name for name in COMPILED_IN})
         self.assertTrue(zlib["externalRefs"][0]["referenceLocator"].startswith("pkg:deb/debian/zlib1g@"))
         known = {"SPDXRef-DOCUMENT", *packages, *(row["SPDXID"] for row in said["files"])}
         self.assertLessEqual({end for edge in edges for end in (edge[0], edge[2])}, known)
