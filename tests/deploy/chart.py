@@ -203,8 +203,11 @@ class Chart(unittest.TestCase):
         self.assertEqual(container["resources"]["limits"], {"memory": "8Gi", "nvidia.com/gpu": 2})
         self.assertEqual(pod["tolerations"], [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}])
         self.assertEqual(container["readinessProbe"]["httpGet"], {"path": "/readyz", "port": "admin"})
-        token = next(volume for volume in pod["volumes"] if volume["name"] == "identity")["projected"]["sources"][0]
-        self.assertEqual(token["serviceAccountToken"], {"path": "token", "expirationSeconds": 3600})  # the API server's own
+        # For the API server's own audience, if none is said.
+        for given, audience in (([], {}), (["clusterIdentity.audience=api"], {"audience": "api"})):
+            volumes = {row["name"]: row for row in pod_of(rendered("fleet", KUBERNETES[-1], *given))["volumes"]}
+            token = volumes["identity"]["projected"]["sources"][0]["serviceAccountToken"]
+            self.assertEqual(token, {"path": "token", "expirationSeconds": 3600, **audience})
         scaler = documents["HorizontalPodAutoscaler", "k-kiln"]["spec"]["metrics"][0]["pods"]
         self.assertEqual(scaler, {"metric": {"name": "kiln_predicted_wait_seconds"},
                                   "target": {"type": "AverageValue", "averageValue": "500m"}})  # fmt: skip
