@@ -4,7 +4,7 @@
 #
 #   FOLDER/bin   the programs, stripped
 #   FOLDER/lib   the libraries they load, found by RPATH
-#   FOLDER/packages   a line for each file: its path, and the Debian package that it is from, if it is from one
+#   FOLDER/packages   a line for each file: its path, and of a library the Debian package that it is from
 #
 # Debian's libLLVM has all of LLVM's targets and tools in it, 150 MB. The one in here is linked anew,
 # from the same package's static libraries, with what the programs ask for and nothing else.
@@ -28,18 +28,21 @@ trap 'rm -rf "$work"' EXIT
 install -m 755 "$@" "$root/bin/"
 strip "$root"/bin/*
 
-# The package that a file is from. Where /lib is a link to /usr/lib, dpkg knows it by one of both names.
+# The package that a file is from, or nothing. Where /lib is a link to /usr/lib, dpkg knows it by one of both names.
 package_of() {
   local path
   path=$(realpath "$1")
-  { dpkg-query -S "$path" || dpkg-query -S "${path#/usr}" || dpkg-query -S "/usr$path"; } 2>/dev/null | sed 's/: .*//; s/:.*//; q'
+  { dpkg-query -S "$path" || dpkg-query -S "${path#/usr}" || dpkg-query -S "/usr$path"; } 2>/dev/null | sed 's/: .*//; s/:.*//; q' || true
 }
 
 # Libraries of all programs, and of those libraries.
 ldd "$root"/bin/* | sed -n 's/^\t\([^ ]*\) => \(\/[^ ]*\) .*/\1 \2/p' | sort -u | while read -r name path; do
   [[ $name =~ $HOSTS ]] && continue
+  package=$(package_of "$path")
+  # Not ours, and nobody says under what licence it may be given away.
+  [[ -n $package ]] || { say "$name: no Debian package has $path"; exit 1; }
   install -m 644 "$path" "$root/lib/$name"
-  echo "lib/$name $(package_of "$path")" >>"$work/packages"
+  echo "lib/$name $package" >>"$work/packages"
 done
 
 if [[ -e $root/lib/$LLVM_LIBRARY ]]; then

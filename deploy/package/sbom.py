@@ -16,8 +16,12 @@ from archive import Entry
 
 # What is inside the programs, and so no file of the tree: headers, and LLVM's linker.
 COMPILED_IN = ("libboost-dev", "libcli11-dev", "liblld-22-dev", "llvm-22-dev", "nlohmann-json3-dev")
-_FIELDS = ("Package", "Version", "Architecture", "source:Package", "source:Version", "Homepage")
+# Origin, which few name, is who gave the package out: not everything that dpkg knows is Debian's.
+_FIELDS = ("Package", "Version", "Architecture", "source:Package", "source:Version", "Homepage", "Origin")
 KILN = "SPDXRef-kiln"
+# Debian's files of copyrights point there for texts that many share; a sentence may end behind the name.
+_COMMON = pathlib.Path("/usr/share/common-licenses")
+_REFERENCE = re.compile(rb"/usr/share/common-licenses/([A-Za-z0-9][A-Za-z0-9.+-]*)")
 
 
 class Component(dict):
@@ -51,13 +55,19 @@ def packages_of(tree: pathlib.Path) -> Dict[str, str]:
 
 
 def licences(parts: List[Component], own: pathlib.Path) -> List[Entry]:
-    entries = [Entry("licences/kiln", own)]
+    """A file for Kiln and each part, and in licences/common the texts that those point to."""
+    entries, common = [Entry("licences/kiln", own)], set()
     for part in parts:
-        text = part.copyright()
-        if not text.is_file():
-            raise SystemExit("package: %s is not there: what is given away needs its licence" % text)
-        entries.append(Entry("licences/" + part["Package"], text.read_bytes()))
-    return entries
+        text = _licence(part.copyright())
+        entries.append(Entry("licences/" + part["Package"], text))
+        common |= {name.decode().rstrip(".") for name in _REFERENCE.findall(text)}
+    return entries + [Entry("licences/common/" + name, _licence(_COMMON / name)) for name in sorted(common)]
+
+
+def _licence(path: pathlib.Path) -> bytes:
+    if not path.is_file():
+        raise SystemExit("package: %s is not there: what is given away needs its licence" % path)
+    return path.read_bytes()
 
 
 def _names_of_licences(part: Component) -> str:
@@ -73,7 +83,7 @@ def _package(part: Component) -> dict:
         "SPDXID": part.id,
         "name": part["Package"],
         "versionInfo": part["Version"],
-        "supplier": "Organization: Debian",
+        "supplier": "Organization: " + part["Origin"] if part["Origin"] else "NOASSERTION",
         "downloadLocation": "NOASSERTION",
         "filesAnalyzed": False,
         "homepage": part["Homepage"] or "NOASSERTION",
@@ -102,7 +112,7 @@ def document(rows: Iterable[Tuple[str, str, bytes]], parts: List[Component], ver
     edges = [("SPDXRef-DOCUMENT", "DESCRIBES", KILN)]
     edges += [(KILN, "CONTAINS", row["SPDXID"]) for _, _, row in files]
     edges += [(row["SPDXID"], "GENERATED_FROM", ids[package]) for _, package, row in files if package]
-    edges += [(ids[name], "STATIC_LINK", KILN) for name in COMPILED_IN if name in ids]
+    edges += [(KILN, "STATIC_LINK", ids[name]) for name in COMPILED_IN if name in ids]
     every = hashlib.sha256("".join(row["checksums"][1]["checksumValue"] for _, _, row in files).encode()).hexdigest()
     # As SPDX defines it: of the sums of all files, sorted.
     code = hashlib.sha1("".join(sorted(row["checksums"][0]["checksumValue"] for _, _, row in files)).encode()).hexdigest()

@@ -26,6 +26,14 @@ KUBERNETES = ["1.%d" % minor for minor in range(31, 38)]
 NOBODY = 'tenant { name: "nobody" token { sha256: "%s" } }' % ("0" * 64)
 OPERATORS = {"ServiceMonitor": ("selector", "endpoints"), "PrometheusRule": ("groups",)}
 
+CLOSED = ["tenants.secretName=who", "tls.secretName=kiln-tls"]
+# What is taken of what is refused with a word more or less.
+TAKEN = [
+    [*CLOSED],
+    [*CLOSED, "settings.http_listen=127.0.0.1:8000"],
+    [*CLOSED, "settings.http_listen=localhost:8000"],
+    ["insecure=true", "networkPolicy.enabled=false", "settings.http_listen=0.0.0.0:8000"],
+]
 # What is refused, and how: values -> what helm says.
 REFUSED = [
     ([], "nothing says who may use the server"),
@@ -33,6 +41,9 @@ REFUSED = [
     (["insecure=true", "tenants.text=x", "tenants.secretName=y"], "give secretName or text, not both"),
     (["tenants.text=x", "tls.secretName=t", "admin.enabled=false"], "the kubelet's gRPC probes do not encrypt"),
     (["insecure=true", "admin.enabled=false", "autoscaling.enabled=true"], "autoscaling is on a metric of the admin port"),
+    ([*CLOSED, "networkPolicy.enabled=false"], "the admin port asks nobody and would be everybody's"),
+    ([*CLOSED, "settings.http_listen=0.0.0.0:8000"], "tokens would travel in the clear to 0.0.0.0:8000"),
+    ([*CLOSED, "settings.http_listen=127.0.0.1.example:8000"], "tokens would travel in the clear to 127.0.0.1.example:8000"),
     (["insecure=true", "gpu.vendor=intel"], "gpu/vendor"),
     (["insecure=true", "settings.listen=x"], "invalid propertyName 'listen'"),
     (["insecure=true", "tennants.text=x"], "tennants"),
@@ -44,9 +55,10 @@ def helm(*words):
     return subprocess.run([HELM, *map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
 
-def rendered(name, kubernetes=KUBERNETES[-1]):
-    """(kind, name) -> document."""
-    ran = helm("template", "k", CHART, "--namespace", "pool", "--kube-version", kubernetes + ".0", "--values", VALUES[name])
+def rendered(name, kubernetes=KUBERNETES[-1], *given):
+    """(kind, name) -> document, of a file of values and what is `given` besides."""
+    words = [word for value in given for word in ("--set", value)] + (["--values", VALUES[name]] if name else [])
+    ran = helm("template", "k", CHART, "--namespace", "pool", "--kube-version", kubernetes + ".0", *words)
     if ran.returncode != 0:
         raise AssertionError(ran.stdout)
     documents = [document for document in yaml.safe_load_all(ran.stdout) if document]
@@ -83,6 +95,10 @@ class Chart(unittest.TestCase):
             with self.subTest(given=given):
                 self.assertNotEqual(ran.returncode, 0)
                 self.assertIn(text, ran.stdout.replace(".", "/") if "/" in text else ran.stdout)
+
+    def test_what_is_taken(self):
+        for given in TAKEN:
+            self.assertIn(("StatefulSet", "k-kiln"), rendered("", KUBERNETES[-1], *given))
 
     def mounted(self):
         """A folder with what a pod has of files, where / would be."""
@@ -187,13 +203,59 @@ class Chart(unittest.TestCase):
         self.assertEqual(container["resources"]["limits"], {"memory": "8Gi", "nvidia.com/gpu": 2})
         self.assertEqual(pod["tolerations"], [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}])
         self.assertEqual(container["readinessProbe"]["httpGet"], {"path": "/readyz", "port": "admin"})
-        token = next(volume for volume in pod["volumes"] if volume["name"] == "identity")["projected"]["sources"][0]
-        self.assertEqual(token["serviceAccountToken"]["audience"], "https://kubernetes.default.svc")
+        # For the API server's own audience, if none is said.
+        for given, audience in (([], {}), (["clusterIdentity.audience=api"], {"audience": "api"})):
+            volumes = {row["name"]: row for row in pod_of(rendered("fleet", KUBERNETES[-1], *given))["volumes"]}
+            token = volumes["identity"]["projected"]["sources"][0]["serviceAccountToken"]
+            self.assertEqual(token, {"path": "token", "expirationSeconds": 3600, **audience})
         scaler = documents["HorizontalPodAutoscaler", "k-kiln"]["spec"]["metrics"][0]["pods"]
         self.assertEqual(scaler, {"metric": {"name": "kiln_predicted_wait_seconds"},
                                   "target": {"type": "AverageValue", "averageValue": "500m"}})  # fmt: skip
         rules = documents["PrometheusRule", "k-kiln"]["spec"]
         self.assertEqual(rules, yaml.safe_load((ROOT / "deploy/prometheus/alerts.yml").read_text()))
+
+    def test_pods_begin_anew_for_settings_alone(self):
+        before = rendered("fleet")
+        tenants = rendered("fleet", KUBERNETES[-1], 'tenants.text=%s' % NOBODY.replace("{", "\\{").replace("}", "\\}"))
+        self.assertNotEqual(before["Secret", "k-kiln-tenants"], tenants["Secret", "k-kiln-tenants"])
+        self.assertEqual(before["StatefulSet", "k-kiln"], tenants["StatefulSet", "k-kiln"])
+        longer = rendered("fleet", KUBERNETES[-1], "admin.port=9000")
+        annotations = [row["StatefulSet", "k-kiln"]["spec"]["template"]["metadata"]["annotations"] for row in (before, longer)]
+        self.assertNotEqual(*annotations)
+
+    def test_a_port_is_said_to_be_clear_where_it_is(self):
+        for name, said in (("fleet", None), ("open", "kubernetes.io/h2c"), ("bare", "kubernetes.io/h2c")):
+            documents = rendered(name)
+            for service in ("k-kiln", "k-kiln-servers"):
+                self.assertEqual(documents["Service", service]["spec"]["ports"][0].get("appProtocol"), said)
+
+    def test_a_full_cache_fits_its_volume(self):
+        for size, most in (("8Gi", 6871947673), ("1.5Ti", 1319413953331), ("100M", 80000000), ("500k", 400000)):
+            text = rendered("open", KUBERNETES[-1], "cache.size=" + size)["ConfigMap", "k-kiln"]["data"]["kilnd.txtpb"]
+            self.assertIn("\nprogram_cache_disk_bytes: %d\n" % most, text)
+
+    def test_helm_s_test_gets_in_and_ends(self):
+        documents = rendered("fleet")
+        pod = documents["Pod", "k-kiln-test"]
+        clients = documents["NetworkPolicy", "k-kiln"]["spec"]["ingress"][0]["from"]
+        self.assertEqual(clients, [{"namespaceSelector": {"matchLabels": {"team": "vision"}}},
+                                   {"podSelector": {"matchLabels": pod["metadata"]["labels"]}}])  # fmt: skip
+        # A Secret without ca.crt does not keep it from starting, and nothing keeps it for ever.
+        (volume,) = pod["spec"]["volumes"]
+        self.assertEqual(volume["secret"], {"secretName": "kiln-tls", "items": [{"key": "ca.crt", "path": "ca.crt"}],
+                                            "optional": True})  # fmt: skip
+        self.assertEqual(pod["spec"]["activeDeadlineSeconds"], 300)
+        command = ["/usr/bin/kiln", "--server=k-kiln.pool:7437", "--tls_ca=/etc/kiln/tls/ca.crt", "health"]
+        self.assertEqual(pod["spec"]["containers"][0]["command"], command)
+        known = rendered("fleet", KUBERNETES[-1], "tls.ca=system")["Pod", "k-kiln-test"]["spec"]
+        self.assertEqual((known["containers"][0]["command"][2], known.get("volumes")), ("--tls_ca=system", None))
+
+    def test_gpus_that_were_asked_for_have_to_be_there(self):
+        otherwise = ["gpu.vendor=nvidia", "settings.gpus=auto"]
+        for name, given, wanted in (("fleet", [], ["cuda"]), ("bare", [], ["hip"]), ("open", [], []), ("open", otherwise, ["auto"])):
+            pod = pod_of(rendered(name, KUBERNETES[-1], *given))
+            self.assertEqual([row["value"] for row in pod["containers"][0]["env"] if row["name"] == "KILN_GPUS"], wanted)
+        self.assertEqual(pod_of(rendered("bare"))["securityContext"]["supplementalGroups"], [44, 2000000109])
 
     def test_as_little_as_there_can_be(self):
         documents = rendered("bare")

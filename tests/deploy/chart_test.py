@@ -55,10 +55,10 @@ class Chart(unittest.TestCase):
         taken = self.schema["properties"]["settings"]["propertyNames"]["not"]["enum"]
         rows = re.findall(r'^      \{"([\w.]+)",', (support.ROOT / "server" / "config_rows.cc").read_text(), re.M)
         self.assertLessEqual(set(taken), {row.replace(".", "_") for row in rows})
-        settings = TEMPLATES["config.yaml"].partition("kilnd.txtpb: |")[2].partition("---")[0]
-        written = set(re.findall(r"^    (\w+)(?::| \{)", settings, re.M))
+        settings = TEMPLATES["config.yaml"].partition('define "kiln.settings"')[2].partition("apiVersion")[0]
+        written = set(re.findall(r"^(\w+)(?::| \{)", settings, re.M))
         written |= {name.lower() for name in re.findall(r"KILN_([A-Z_]+)", TEMPLATES["statefulset.yaml"])}
-        self.assertEqual(written - {"program_cache_dir", "tls"}, set(taken) - {"tls_certificate", "tls_key"})
+        self.assertEqual(written - {"program_cache_dir", "program_cache_disk_bytes", "gpus", "tls"}, set(taken) - {"tls_certificate", "tls_key"})
 
     def test_it_scales_on_a_metric_that_there_is(self):
         metrics = (support.ROOT / "server" / "metrics" / "metrics.def").read_text()

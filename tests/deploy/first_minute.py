@@ -92,8 +92,13 @@ def root_of(name, folder):
         its = DISTRIBUTIONS[name]
         print("first_minute: making a root of %s" % name, file=sys.stderr)
         keys = ["--keyring=" + its.keyring] if its.keyring else []
-        subprocess.run(["debootstrap", "--variant=minbase", "--components=" + its.components, *keys, name, str(made), its.mirror,
-                        "/usr/share/debootstrap/scripts/" + its.script], check=True, stdout=subprocess.DEVNULL)  # fmt: skip
+        # Beside it, so that what was broken off is not taken for a root.
+        part = folder / (name + ".part")
+        shutil.rmtree(part, ignore_errors=True)
+        subprocess.run(["debootstrap", "--variant=minbase", "--force-check-gpg", "--components=" + its.components, *keys, name,
+                        str(part), its.mirror, "/usr/share/debootstrap/scripts/" + its.script], check=True,
+                       stdout=subprocess.DEVNULL)  # fmt: skip
+        part.rename(made)
     return made
 
 

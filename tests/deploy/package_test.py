@@ -23,6 +23,7 @@ import toy
 
 sys.path.insert(0, str(toy.ROOT / "deploy" / "package"))
 
+from sbom import COMPILED_IN
 from symbols import Needs
 
 
@@ -140,13 +141,87 @@ class Package(unittest.TestCase):
         self.assertIn((files["./lib/libz.so.1"]["SPDXID"], "GENERATED_FROM", "SPDXRef-zlib1g"), edges)
         zlib = packages["SPDXRef-zlib1g"]
         self.assertEqual(zlib["versionInfo"], output("dpkg-query", "--show", "--showformat", "${Version}", "zlib1g"))
+        origin = output("dpkg-query", "--show", "--showformat", "${Origin}", "zlib1g")
+        self.assertEqual(zlib["supplier"], "Organization: " + origin if origin else "NOASSERTION")
+        linked = {end for begin, kind, end in edges if kind == "STATIC_LINK" and begin == "SPDXRef-kiln"}
+        self.assertEqual(len(linked), sum(kind == "STATIC_LINK" for _, kind, _ in edges))
+        self.assertLessEqual(linked, {"SPDXRef-" + name for name in COMPILED_IN})
         self.assertTrue(zlib["externalRefs"][0]["referenceLocator"].startswith("pkg:deb/debian/zlib1g@"))
         known = {"SPDXRef-DOCUMENT", *packages, *(row["SPDXID"] for row in said["files"])}
         self.assertLessEqual({end for edge in edges for end in (edge[0], edge[2])}, known)
         # And a licence for each.
         with tarfile.open(self.made[".tar.gz"]) as archive:
-            papers = {pathlib.PurePosixPath(name).name for name in archive.getnames() if "/licences/" in name}
-        self.assertEqual(papers, {row["name"] for row in packages.values()})
+            papers = {match.group(1) for name in archive.getnames() for match in [re.search(r"/licences/([^/]+)$", name)] if match}
+        self.assertEqual(papers - {"common"}, {row["name"] for row in packages.values()})
+
+    def test_texts_that_licences_point_to_are_there(self):
+        """In everything that is given away, under licences/common."""
+        with zipfile.ZipFile(self.made[".whl"]) as archive:
+            wheel = {name: archive.read(name) for name in archive.namelist()}
+        deb = gzip.compress(subprocess.run(["dpkg-deb", "--fsys-tarfile", str(self.made[".deb"])], stdout=subprocess.PIPE,
+                                           check=True).stdout, 0)  # fmt: skip
+        tars = {"tarball": self.made[".tar.gz"].read_bytes(), "deb": deb, "image": self.layer()}
+        everything = {"wheel": wheel}
+        for kind, data in tars.items():
+            with tarfile.open(fileobj=io.BytesIO(data)) as archive:
+                everything[kind] = {row.name: archive.extractfile(row).read() for row in archive.getmembers() if row.isfile()}
+        for kind, files in everything.items():
+            texts = {name.partition("licences/")[2]: data for name, data in files.items() if "/licences/" in name}
+            pointed = {name.decode().rstrip(".") for text in texts.values()
+                       for name in re.findall(rb"/usr/share/common-licenses/([\w.+-]+)", text)}  # fmt: skip
+            with self.subTest(kind):
+                self.assertLessEqual({"Apache-2.0", "GPL-2"} if kind == "image" else {"Apache-2.0"}, pointed)
+                for name in pointed:
+                    text = pathlib.Path("/usr/share/common-licenses", name).read_bytes()
+                    self.assertEqual(texts["common/" + name], text, name)
+
+    def layer(self):
+        with tarfile.open(self.made["-oci.tar"]) as archive:
+            return max((archive.extractfile(row).read() for row in archive.getmembers() if row.isfile()), key=len)
+
+
+class Tree(unittest.TestCase):
+    def test_a_library_of_nobody_s_is_named(self):
+        with tempfile.TemporaryDirectory() as name:
+            folder = pathlib.Path(name)
+            (folder / "own.c").write_text("int own(void) { return 0; }")
+            (folder / "main.c").write_text("int own(void); int main() { return own(); }")
+            subprocess.run(["gcc", "-shared", "own.c", "-o", "libown.so"], cwd=folder, check=True)
+            subprocess.run(["gcc", "main.c", "-L.", "-lown", "-Wl,-rpath=" + name, "-o", "main"], cwd=folder, check=True)
+            ran = subprocess.run([toy.ROOT / "deploy/tree.sh", folder / "tree", folder / "main"], stderr=subprocess.PIPE, text=True)
+            self.assertEqual(ran.stderr, "tree: libown.so: no Debian package has %s/libown.so\n" % name)
+            self.assertEqual((ran.returncode, (folder / "tree/packages").exists()), (1, False))
+
+
+class Scripts(unittest.TestCase):
+    """Of the .deb, with programs in place of systemd's that write down how they were called, and fail."""
+
+    def ran(self, script, *words, programs=("systemctl", "deb-systemd-invoke")):
+        with tempfile.TemporaryDirectory() as name:
+            folder = pathlib.Path(name)
+            for program in programs:
+                (folder / program).write_text('#!/bin/sh\necho "${0##*/} $*"\nexit 1\n')
+                (folder / program).chmod(0o755)
+            # As on a machine that systemd runs, and which has nothing else.
+            text = (toy.ROOT / "deploy/package/debian" / script).read_text().replace("/run/systemd/system", name)
+            ran = subprocess.run(["/bin/sh", "-c", text, script, *words], env={"PATH": name}, stdout=subprocess.PIPE,
+                                 stderr=subprocess.PIPE, text=True)  # fmt: skip
+        return ran.returncode, ran.stdout.splitlines(), ran.stderr
+
+    def test_a_service_that_does_not_restart_leaves_the_package_whole(self):
+        said = "kiln: kilnd.service did not restart: systemctl status kilnd\n"
+        called = ["systemctl daemon-reload", "deb-systemd-invoke try-restart kilnd.service"]
+        self.assertEqual(self.ran("postinst", "configure", "0.14.0"), (0, called, said))
+        called[1] = "systemctl try-restart kilnd.service"
+        self.assertEqual(self.ran("postinst", "configure", "0.14.0", programs=["systemctl"]), (0, called, said))
+        self.assertEqual(self.ran("postinst", "configure", ""), (0, ["systemctl daemon-reload"], ""))
+
+    def test_nor_does_one_that_does_not_stop_keep_it(self):
+        said = "kiln: kilnd.service did not stop: systemctl status kilnd\n"
+        called = ["deb-systemd-invoke stop kilnd.service", "systemctl disable kilnd.service"]
+        self.assertEqual(self.ran("prerm", "remove"), (0, called, said))
+        self.assertEqual(self.ran("prerm", "upgrade", "0.15.0"), (0, [], ""))
+        self.assertEqual(self.ran("postrm", "remove"), (0, ["systemctl daemon-reload"], ""))
 
 
 class Tag(unittest.TestCase):

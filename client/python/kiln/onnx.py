@@ -168,7 +168,8 @@ def _run(path: str, words: List[str]) -> str:
     program, missing = programs.find("kiln", "KILN_CLI")
     if program is None:
         raise NotFound("kiln.onnx reads models by `kiln import`, and %s" % missing,
-                       remedy="the package kilnd, or KILN_CLI=/path/to/kiln")  # fmt: skip
+                       remedy="pip install ./kilnd-*.whl, by its file, as it is not on PyPI; "
+                              "or KILN_CLI=/path/to/kiln")  # fmt: skip
     ran = subprocess.run([program, "import", path, *words], stdin=subprocess.DEVNULL, capture_output=True,
                          encoding="utf-8", errors="replace")  # fmt: skip
     if ran.returncode == 0:

@@ -43,7 +43,8 @@ def binary() -> str:
     found, missing = programs.find("kilnd", "KILN_KILND")
     if found is None:
         raise NoServer("kiln.local starts a kilnd, and %s" % missing,
-                       remedy="the package kilnd, KILN_KILND=/path/to/kilnd, or kiln.connect() to a server that runs")  # fmt: skip
+                       remedy="pip install ./kilnd-*.whl, by its file, as it is not on PyPI; "
+                              "KILN_KILND=/path/to/kilnd; or kiln.connect() to a server that runs")  # fmt: skip
     return found
 
 
