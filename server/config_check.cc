@@ -1,4 +1,4 @@
-// What settings may be, and which go together.
+// What settings may be, and which go together. Tested by config_test.cc.
 #include <unistd.h>
 
 #include <algorithm>

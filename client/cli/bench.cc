@@ -7,8 +7,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "client/cli/command.h"
 #include "client/cli/inputs.h"
@@ -45,10 +45,10 @@ struct Caller {
 
 void CallAgainAndAgain(const client::Program& program, const client::Arguments& arguments, int calls, Caller& caller) {
   for (int i = 0; i < calls; ++i) {
-    const absl::Time begin = absl::Now();
+    const absl::Time begin = SteadyNow();
     caller.status = program.Run(arguments).status();
     if (!caller.status.ok()) return;
-    caller.micros.push_back(absl::ToDoubleMicroseconds(absl::Now() - begin));
+    caller.micros.push_back(absl::ToDoubleMicroseconds(SteadyNow() - begin));
   }
 }
 
@@ -57,12 +57,12 @@ absl::Status Sweep(const client::Program& program, const client::Arguments& argu
   std::vector<Row> rows = {{"callers", "calls/s", "p50", "p99"}};
   for (const int number : flags.concurrency) {
     std::vector<Caller> callers(static_cast<size_t>(number));
-    const absl::Time begin = absl::Now();
+    const absl::Time begin = SteadyNow();
     std::vector<std::thread> threads;
     for (Caller& caller : callers)
       threads.emplace_back([&] { CallAgainAndAgain(program, arguments, flags.repeat, caller); });
     for (std::thread& thread : threads) thread.join();
-    const double seconds = absl::ToDoubleSeconds(absl::Now() - begin);
+    const double seconds = absl::ToDoubleSeconds(SteadyNow() - begin);
     std::vector<double> all;
     for (const Caller& caller : callers) {
       KILN_RETURN_IF_ERROR(caller.status);
@@ -86,10 +86,10 @@ absl::Status Bench(Cli& cli, const Flags& flags) {
 
   std::vector<double> call, server, kernels;
   for (int i = 0; i < flags.warm_up + flags.repeat; ++i) {
-    const absl::Time begin = absl::Now();
+    const absl::Time begin = SteadyNow();
     KILN_ASSIGN_OR_RETURN(const client::RunResults run, program.Run(arguments, {.want_timing = true}));
     if (i < flags.warm_up) continue;
-    call.push_back(absl::ToDoubleMicroseconds(absl::Now() - begin));
+    call.push_back(absl::ToDoubleMicroseconds(SteadyNow() - begin));
     server.push_back(run.timing.total_us());
     kernels.push_back(run.timing.device_us());
   }

@@ -216,12 +216,9 @@ absl::StatusOr<v1::BufferDescription> Client::Describe(const DeviceBuffer& buffe
 absl::StatusOr<v1::ListDevicesResponse> Client::Devices() { return Devices(connection_->Deadline()); }
 
 absl::StatusOr<v1::ListDevicesResponse> Client::Devices(absl::Time deadline) {
-  grpc::ClientContext context;
-  connection_->Prepare(context, deadline);
-  const v1::ListDevicesRequest request;
   v1::ListDevicesResponse response;
-  KILN_RETURN_IF_ERROR(connection_->Convert(connection_->stubs().devices->List(&context, request, &response)));
-  connection_->Count("List", 1, request.ByteSizeLong(), response.ByteSizeLong());
+  KILN_RETURN_IF_ERROR(Call(*connection_, connection_->stubs().devices, &v1::DeviceService::Stub::List, "List",
+                            v1::ListDevicesRequest(), &response, deadline));
   return response;
 }
 

@@ -103,7 +103,7 @@ std::string EventAsJson(absl::Time time, absl::string_view level, absl::string_v
   JsonLine line(time);
   line.Add("level", level);
   std::string message;
-  absl::flat_hash_set<std::string> taken = {"time", "level"};
+  absl::flat_hash_set<std::string> taken = {"time", "level", "more"};
   for (absl::string_view rest = event; !rest.empty();) {
     if (absl::ConsumePrefix(&rest, " ")) continue;
     const size_t end = std::min(rest.find(' '), rest.size()), equals = rest.find('=');

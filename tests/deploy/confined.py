@@ -4,8 +4,8 @@
 
 What it applies, as systemd does: SystemCallFilter, RestrictAddressFamilies, RestrictNamespaces and
 MemoryDenyWriteExecute by seccomp; NoNewPrivileges; LimitNOFILE; and as root an empty CapabilityBoundingSet, a file
-system that is read-only but for folders of CONFINED_WRITABLE, and, where that user can run the command, nobody's rights.
-SETTINGs go before the unit's.
+system that is read-only but for folders of CONFINED_WRITABLE, and the user "nobody", where that user can
+run the command. SETTINGs go before the unit's.
 """
 
 import ctypes

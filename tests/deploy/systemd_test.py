@@ -83,7 +83,7 @@ class Confined(unittest.TestCase):
     def setUp(self):
         self.folder = pathlib.Path(tempfile.mkdtemp())
         self.addCleanup(shutil.rmtree, self.folder)
-        self.folder.chmod(0o777)  # nobody's, too
+        self.folder.chmod(0o777)  # so that the user "nobody" may write to it
 
     def words(self, *settings):
         return [sys.executable, str(CONFINED), str(UNIT), *settings, "--"]

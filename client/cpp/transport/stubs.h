@@ -7,6 +7,7 @@
 #include <grpcpp/grpcpp.h>
 
 #include <memory>
+#include <optional>
 
 #include "absl/status/status.h"
 #include "absl/time/clock.h"
@@ -38,8 +39,8 @@ struct Stubs {
 template <typename Interface, typename Stub, typename Request, typename Response>
 absl::Status Call(Connection& connection, const std::unique_ptr<Interface>& stub,
                   grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Response*), const char* name,
-                  const Request& request, Response* response) {
-  const absl::Time deadline = connection.Deadline();
+                  const Request& request, Response* response, std::optional<absl::Time> by = std::nullopt) {
+  const absl::Time deadline = by.value_or(connection.Deadline());
   connection.retries().Earn();
   for (int attempt = 1;; ++attempt) {
     grpc::ClientContext context;

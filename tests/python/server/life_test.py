@@ -79,7 +79,7 @@ class LifeTest(unittest.TestCase):
             self.assertTrue(support.eventually(lambda: not ready()))
             with self.assertRaises(subprocess.CalledProcessError):
                 support.cli("--server", server.address, "health")
-            # All the same, it serves those who are there, and who comes.
+            # It still serves clients that are connected, and new ones.
             self.assertEqual(client.arange(4).numpy().sum(), 6)
             self.assertEqual(support.connect_anew(server.address), 3)
         server.process.send_signal(signal.SIGTERM)
