@@ -117,8 +117,8 @@ func Connect(ctx context.Context, address string, with ...Option) (*Client, erro
 	return connect(ctx, address, o, "")
 }
 
-// connect connects to the server at an address or, if that is a balancer's, to the one behind it; or, if one is named, to
-// that one alone.
+// connect connects to the server at an address or, if that is a balancer's, to the one behind it; or, if one is named,
+// to that one alone.
 func connect(ctx context.Context, address string, o options, named string) (*Client, error) {
 	who, transport, err := o.identify(address)
 	if err != nil {

@@ -19,8 +19,9 @@ export class NdArray {
   }
 
   /**
-   * The elements: Float32Array of float32, BigInt64Array of int64, … They share the array's memory where its alignment
-   * allows. Floats that JavaScript has no type for come as bits in a Uint16Array or Uint8Array; bools as 0 and 1.
+   * The elements: Float32Array of float32, BigInt64Array of int64, … They share the array's memory where its
+   * alignment allows. Floats that JavaScript has no type for come as bits in a Uint16Array or Uint8Array; bools as 0
+   * and 1.
    */
   get values(): TypedArray {
     const { elements, bytes: size } = dtypes[this.dtype];

@@ -110,8 +110,8 @@ async function connectTo(
 }
 
 /**
- * A client of the server behind a balancer, for what is made is in that server's memory. Nothing if it cannot be reached
- * so: then the balancer must keep us there.
+ * A client of the server behind a balancer, for what is made is in that server's memory. Nothing if it cannot be
+ * reached so: then the balancer must keep us there.
  */
 async function directly(
   address: string,

@@ -66,8 +66,8 @@ export class Identity {
   }
 
   /**
-   * Whether a client may go to an address that a server has told it: one of host:port, and none where the token would be
-   * read on its way. That something else encrypts holds for the way that the user has chosen, and for no other.
+   * Whether a client may go to an address that a server has told it: one of host:port, and none where the token would
+   * be read on its way. That something else encrypts holds for the way that the user has chosen, and for no other.
    */
   mayFollow(address: string): boolean {
     return plain.test(address) && (!this.#readable || staysHere(address));
