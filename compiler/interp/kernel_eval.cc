@@ -13,6 +13,7 @@
 #include "compiler/interp/scalar.h"
 #include "compiler/interp/tensor.h"
 #include "compiler/ir/build.h"
+#include "compiler/structure/core_product.h"
 #include "compiler/structure/group_product.h"
 
 namespace kiln::compiler {
@@ -127,6 +128,7 @@ class Evaluator {
         return EvalWords(uop);
       case KernelOp::WMMA:
         if (const auto product = GroupProductOf(uop)) return EvalGroupProduct(uop, *product);
+        if (const auto product = CoreProductOf(uop)) return EvalCoreProduct(uop, *product);
         return EvalDots(uop);
       case KernelOp::STACK: {
         Lanes lanes;
@@ -282,6 +284,39 @@ class Evaluator {
       lanes.push_back(sum);
     }
     values_[uop] = std::move(lanes);
+    return absl::OkStatus();
+  }
+
+  // Row by column (structure/core_product.h).
+  absl::Status EvalCoreProduct(UOp* uop, const CoreProduct& product) {
+    const DType sum_type = uop->dtype();
+    // Term `t` of word `w` from `place` on.
+    const auto term = [&](const CoreProduct::Side& side, const UOp* source, int64_t place, int64_t w,
+                          int64_t t) -> absl::StatusOr<uint64_t> {
+      KILN_ASSIGN_OR_RETURN(const Place storage, PlaceOf(source->src(0)));
+      const bool words = side.storage->dtype() == DType::kUint32;
+      const int64_t cell = place + (words ? w : w * product.terms() + t);
+      if (cell < 0 || cell >= static_cast<int64_t>(storage.cells->size()))
+        return absl::OutOfRangeError(absl::StrCat("a factor, element ", cell, " of ", storage.cells->size()));
+      uint64_t bits = (*storage.cells)[cell];
+      if (words) bits >>= t * 8 * ItemSize(side.dtype);
+      const uint64_t value = WrapInt(side.dtype == DType::kBfloat16 ? DType::kUint16 : side.dtype, bits);
+      return EvalScalar(Op::CAST, side.dtype, sum_type, {value});
+    };
+    const auto first = [&](const CoreProduct::Side& side) { return static_cast<int64_t>(values_.at(side.first)[0]); };
+    Lanes sums = values_[uop->src(2)];
+    for (int64_t at = 0; at < product.rows * product.columns; ++at) {
+      const int64_t row = at / product.columns, column = at % product.columns;
+      for (int64_t i = 0; i < product.words * product.terms(); ++i) {
+        const int64_t w = i / product.terms(), t = i % product.terms();
+        const int64_t a = first(product.a) + row * product.a.step, b = first(product.b) + w * product.b.step + column;
+        KILN_ASSIGN_OR_RETURN(const uint64_t x, term(product.a, uop->src(0), a, w, t));
+        KILN_ASSIGN_OR_RETURN(const uint64_t y, term(product.b, uop->src(1), b, 0, t));
+        const uint64_t xy = EvalScalar(Op::MUL, sum_type, sum_type, {x, y});
+        sums[at] = EvalScalar(Op::ADD, sum_type, sum_type, {sums[at], xy});
+      }
+    }
+    values_[uop] = std::move(sums);
     return absl::OkStatus();
   }
 

@@ -9,6 +9,7 @@
 #include "compiler/ir/build.h"
 #include "compiler/kernel/ranges.h"
 #include "compiler/rewrite/rewrite.h"
+#include "compiler/structure/core_product.h"
 #include "compiler/structure/tf32.h"
 
 namespace kiln::compiler {
@@ -176,6 +177,9 @@ DotUnits DotUnitsOf(const v1::Target& target) {
   if (target.tuning().vector_bytes() < 64) return units;
   units.bytes = has("+avx512vnni");
   units.bfloats = has(kBfloatFeature);
+  const bool tiles = has("+amx-tile"), by_loops = has(kMatrixUnitByLoops);
+  units.byte_tiles = units.bytes && ((tiles && has("+amx-int8")) || by_loops);
+  units.bfloat_tiles = units.bfloats && ((tiles && has("+amx-bf16")) || by_loops);
   units.lanes = units.bytes || units.bfloats ? 16 : 0;
   return units;
 }

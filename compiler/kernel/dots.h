@@ -25,6 +25,11 @@ struct DotUnits {
   int64_t lanes = 0;  // of 32 bits, of the widest of them; 0 if there are none
   bool bytes = false;
   bool bfloats = false;
+  // Whether its cores have a matrix unit for such products, too (core_products.h).
+  bool byte_tiles = false;
+  bool bfloat_tiles = false;
+
+  bool TakesTilesOf(DType dtype) const { return dtype == DType::kBfloat16 ? bfloat_tiles : byte_tiles; }
 };
 DotUnits DotUnitsOf(const v1::Target& target);
 

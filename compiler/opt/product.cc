@@ -139,6 +139,7 @@ std::optional<Product> ProductIn(UOp* sink, const v1::Target& target) {
           return operand->op() == Op::CAST && (operand->src(0) == factors->a || operand->src(0) == factors->b);
         });
     product.terms = dots ? factors->terms() : 1;
+    product.tiles = dots && DotUnitsOf(target).TakesTilesOf(factors->a->dtype());
   }
   return product;
 }

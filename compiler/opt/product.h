@@ -22,6 +22,9 @@ inline constexpr double kGatedCycles = 8;         // of one vector into a local 
 inline constexpr double kApartCycles = 3;         // of one element that is copied by itself
 inline constexpr double kFarBytesPerCycle = 16;   // of an operand that each panel reads anew from beyond the L2 cache
 inline constexpr double kPackCycles = 12;         // of one vector of words, for dot products
+inline constexpr double kTileCycles = 16;         // of a product of two registers of a matrix unit
+inline constexpr double kTileLoadCycles = 20;     // of such a register, from the L2 cache
+inline constexpr double kTileStartCycles = 60;    // of a sum of them that begins, and is read
 inline constexpr double kGatherCycles = 5;        // of one element that lies apart
 inline constexpr double kMemoryStartFactor = 2;   // times the cost of a new tile, if accumulators come from memory
 inline constexpr double kReduceCycles = 6;        // of the lanes of one accumulator onto each other
@@ -63,6 +66,7 @@ struct Product {
   std::vector<std::optional<int64_t>> store;
   int64_t item = 4;   // bytes of an accumulator
   int64_t terms = 1;  // that one lane of the machine's dot products reduces; 1 if it has none for this
+  bool tiles = false;  // whether its cores have a matrix unit for them, too
 
   int64_t Size(size_t axis) const { return sizes[axis]; }
   bool AnyVaries() const;

@@ -17,6 +17,7 @@
 #include "compiler/batch/batching.h"
 #include "compiler/kernel/bounds.h"
 #include "compiler/kernel/contract_products.h"
+#include "compiler/kernel/core_products.h"
 #include "compiler/kernel/dots.h"
 #include "compiler/kernel/expand.h"
 #include "compiler/kernel/keep_row.h"
@@ -80,6 +81,10 @@ constexpr Condition kConstants = {
 constexpr Condition kDots = {"CPUs with instructions for dot products", [](const Lowering& l, UOp* kernel) {
                                return ForCpu(l, kernel) && DotUnitsOf(*l.body.target).lanes > 0;
                              }};
+constexpr Condition kMatrixUnit = {"CPUs whose cores have a matrix unit", [](const Lowering& l, UOp* kernel) {
+                                     const DotUnits units = DotUnitsOf(*l.body.target);
+                                     return ForCpu(l, kernel) && (units.byte_tiles || units.bfloat_tiles);
+                                   }};
 constexpr Condition kLlvm = {"CPUs and GPUs", [](const Lowering& l, UOp*) { return HasLanguage(l, "llvm"); }};
 constexpr Condition kSource = {"GPUs, source for people",
                                [](const Lowering& l, UOp*) { return HasLanguage(l, "source"); }};
@@ -222,6 +227,11 @@ std::vector<StagePasses> Table() {
       {"work items", kRequired, kWorkItems, &kScheduledSpec, &kSharedOutSpec,
        "parallel loops -> coordinates of work items",
        ToWorkItems},
+      {"core products", kOptional, kMatrixUnit, &kSharedOutSpec, &kSharedOutSpec,
+       "products of bytes and bfloat16, tile by tile",
+       [](Lowering& l, UOp* kernel) -> absl::StatusOr<UOp*> {
+         return SelectCoreProducts(l.graph, kernel, DotUnitsOf(*l.body.target));
+       }},
       {"expand", kRequired, kAlways, &kSharedOutSpec, &kExpandedSpec,
        "a kernel -> the same with lanes for UPCAST and UNROLL loops",
        Plain<Expand>},

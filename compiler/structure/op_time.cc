@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "compiler/structure/core_product.h"
+
 namespace kiln::compiler {
 namespace {
 
@@ -22,6 +24,15 @@ constexpr Ns kNear = {4, 0.5};               // memory in an order that the proc
 constexpr Ns kWild = {150, 15, false};       // memory at a place that was itself read
 constexpr Ns kLocal = {2, 0.25};             // registers and a group's arrays
 constexpr Ns kUnknown = {1000, 100, false};  // a client's own code
+
+// Of one instruction of a matrix unit, and of a tile register that it needs filled: lines that lie apart.
+constexpr Ns kTileProduct = {60, 8}, kTileLoad = {100, 8};
+
+OpTimes::Ns OfCoreProduct(const CoreProduct& product) {
+  const auto down = static_cast<double>(product.down()), across = static_cast<double>(product.across());
+  return {kTileProduct.worst * down * across + kTileLoad.worst * (down + across),
+          kTileProduct.usual * down * across + kTileLoad.usual * (down + across)};
+}
 
 const UOp* StorageOf(const UOp* place) {
   while (!place->src().empty() && place->op() != Op::PARAM && place->op() != Op::BUFFER) place = place->src(0);
@@ -60,6 +71,7 @@ Ns OfElement(const UOp* uop) {
 }  // namespace
 
 OpTimes::Ns OpTimes::Next(const UOp* uop) {
+  if (const auto product = CoreProductOf(uop)) return OfCoreProduct(*product);
   const bool access = uop->op() == Op::LOAD || uop->op() == Op::STORE || uop->op() == Op::ATOMICADD;
   // The other sources of an AFTER only say what comes before it.
   const absl::Span<UOp* const> values = uop->op() == Op::AFTER ? uop->src().first(1) : uop->src();

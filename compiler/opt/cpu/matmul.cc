@@ -2,10 +2,12 @@
 
 #include <algorithm>
 
+#include "compiler/kernel/core_products.h"
 #include "compiler/opt/cpu/lanes_apart.h"
 #include "compiler/opt/cpu/matmul_schedule.h"
 #include "compiler/opt/local_buffer.h"
 #include "compiler/opt/product.h"
+#include "compiler/structure/core_product.h"
 
 namespace kiln::compiler {
 namespace {
@@ -31,6 +33,7 @@ class Chooser {
           if (!MayTile(row, column) || !product_.Walks(a, row, column) || !product_.Walks(1 - a, column, row)) continue;
           TryLanesOfOutput(a, row, column);
           if (product_.terms > 1) TryDots(a, row, column);
+          if (product_.tiles) TryTiles(a, row, column);
           TryReducedLanes(a, row, column);
         }
       }
@@ -200,6 +203,53 @@ class Chooser {
                                   (static_cast<double>(k) * iteration_cycles + 2 * r * v) +
                               static_cast<double>(k) * fill);
         Consider(tile);
+      }
+    }
+  }
+
+  // The same, by the matrix unit of a core (kernel/core_products.h). Operand `a` is read where it is, if its rows are
+  // words and come out even, and else copied for each tile.
+  void TryTiles(size_t a, size_t row, size_t column) {
+    MatmulTile tile;
+    tile.dots = tile.copy = true;
+    tile.a = a;
+    tile.b = 1 - a;
+    tile.row = row;
+    tile.column = tile.lane = column;
+    if (product_.store[column] != 1 || product_.varies[row] || !MayCopy(tile) || lanes_ != kTileWords) return;
+    const Operand &rows = product_.operands[a], &columns = product_.operands[1 - a];
+    const int64_t m = product_.Size(row), n = product_.Size(column);
+    for (size_t axis = product_.outputs; axis < product_.sizes.size(); ++axis) {
+      if (!rows.depends[axis] || !columns.depends[axis] || product_.Size(axis) % product_.terms != 0) continue;
+      const int64_t words = WordsOfTile(product_.Size(axis) / product_.terms);
+      if (words < kFewestWords) continue;
+      tile.reduced_axis = axis;
+      const bool in_words = rows.terms_as_they_are && rows.strides[axis] == 1 && rows.strides[row].has_value();
+      const auto pieces = static_cast<double>(product_.ReducedSize() / product_.terms / words);
+      for (int64_t across = 1; across <= 4; ++across) {
+        if (across > 1 && (across - 1) * lanes_ >= n) break;
+        tile.columns = across * lanes_;
+        const double panels = product_.Batches(row, column) * static_cast<double>(CeilDiv(n, tile.columns));
+        if (PanelBytes(tile) / product_.terms > kMaxLocalBytes / 2) break;
+        const double word_vectors = pieces * static_cast<double>(words * across);  // of a panel
+        const double fill = word_vectors * (columns.constant                ? kPackedCycles
+                                            : columns.strides[column] == 1 ? kPackCycles
+                                                                           : kGatherCycles * static_cast<double>(
+                                                                                                product_.terms * lanes_));
+        for (tile.rows = std::min(m, 2 * kTileRows); tile.rows >= 1; --tile.rows) {
+          const int64_t down = CeilDiv(tile.rows, kTileRows);
+          if (!FitsTiles(down, across)) continue;
+          tile.copy_rows = !in_words || m % tile.rows != 0;
+          if (tile.copy_rows && product_.ReducedSize() * tile.rows * 4 / product_.terms > kMaxLocalBytes / 2) continue;
+          const auto r = static_cast<double>(down), c = static_cast<double>(across);
+          const double step = std::max(r * c * kTileCycles, (r + c) * kTileLoadCycles);
+          const double gathered = static_cast<double>(words * tile.rows) * kGatherCycles *
+                                  static_cast<double>(product_.terms) / (rows.strides[axis] == 1 ? lanes_ : 1);
+          const double each = pieces * (step + (tile.copy_rows ? gathered : 0)) + kTileStartCycles +
+                              2 * static_cast<double>(tile.rows) * c;
+          tile.cost = panels * (static_cast<double>(CeilDiv(m, tile.rows)) * each + fill);
+          Consider(tile);
+        }
       }
     }
   }

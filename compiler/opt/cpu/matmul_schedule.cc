@@ -68,6 +68,7 @@ class Scheduler {
       copied = static_cast<int64_t>(product_.sizes.size()) + (parts > 1);  // behind all axes
     }
     if (tile.copy) Copy(tile, copied);
+    if (tile.copy_rows) CopyWords(tile.a, inner + (parts > 1));
     // One loop of all that is shared out.
     for (int64_t axis = level; axis > 0; --axis) opts_.push_back({OptOp::kFuse, static_cast<int>(axis - 1)});
     opts_.push_back({OptOp::kThread, 0});
@@ -88,8 +89,12 @@ class Scheduler {
   }
 
   void Copy(const MatmulTile& tile, int64_t level) {
-    const size_t number = tile.b + (tile.dots ? product_.operands.size() : 0);
-    opts_.push_back({OptOp::kLocal, static_cast<int>(level), static_cast<int64_t>(number)});
+    if (tile.dots) return CopyWords(tile.b, level);
+    opts_.push_back({OptOp::kLocal, static_cast<int>(level), static_cast<int64_t>(tile.b)});
+  }
+  void CopyWords(size_t operand, int64_t level) {
+    opts_.push_back(
+        {OptOp::kLocal, static_cast<int>(level), static_cast<int64_t>(operand + product_.operands.size())});
   }
 
   // Iterations of the other loops of the output whose sizes are numbers.

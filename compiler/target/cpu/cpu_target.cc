@@ -1,6 +1,8 @@
 // The CPU target: LLVM, for the machine the runtime found.
+#include "absl/algorithm/container.h"
 #include "base/error.h"
 #include "compiler/structure/code_text.h"
+#include "compiler/structure/core_product.h"
 #include "compiler/target/llvm/codegen.h"
 #include "compiler/target/llvm/custom_code.h"
 #include "compiler/target/llvm/kernel_emitter.h"
@@ -25,6 +27,7 @@ class CpuCodeGenerator : public CodeGenerator {
         vector_bits_(std::to_string(8 * std::max(16u, target.tuning().vector_bytes()))) {
     emit_.contraction = options.contraction;
     emit_.guard_arrays = options.guard_arrays;
+    emit_.matrix_unit_by_loops = absl::c_linear_search(target.features(), kMatrixUnitByLoops);
     CollectFaults(context_, &faults_);  // a client's own inline assembly is read when machine code is made of it
     module_.setDataLayout(machine_->createDataLayout());
     module_.setTargetTriple(machine_->getTargetTriple());

@@ -1,7 +1,10 @@
 #include "compiler/target/llvm/codegen.h"
 
 #include <mutex>
+#include <string>
+#include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/check.h"
@@ -86,8 +89,10 @@ absl::StatusOr<std::unique_ptr<llvm::TargetMachine>> MakeTargetMachine(const v1:
     return MakeError(v1::UNSUPPORTED_OP, absl::StrCat("no code generator for ", target.triple(), ": ", error));
   llvm::TargetOptions options;
   options.NoTrappingFPMath = true;
+  std::vector<std::string> features(target.features().begin(), target.features().end());
+  std::erase_if(features, [](const std::string& word) { return absl::StartsWith(word, "+kiln-"); });  // our own
   std::unique_ptr<llvm::TargetMachine> machine(
-      backend->createTargetMachine(triple, target.arch(), absl::StrJoin(target.features(), ","), options,
+      backend->createTargetMachine(triple, target.arch(), absl::StrJoin(features, ","), options,
                                    llvm::Reloc::PIC_, llvm::CodeModel::Small, llvm::CodeGenOptLevel::Default));
   if (machine == nullptr) return MakeError(v1::UNSUPPORTED_OP, absl::StrCat("no code generator for ", target.triple()));
   return machine;

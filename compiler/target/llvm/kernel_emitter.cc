@@ -11,6 +11,7 @@
 #include "compiler/target/llvm/group_memory.h"
 #include "compiler/target/llvm/group_reduce.h"
 #include "compiler/target/llvm/loop_emitter.h"
+#include "compiler/target/llvm/matrix_unit.h"
 #include "compiler/target/llvm/memory_emitter.h"
 #include "compiler/target/llvm/prefetch.h"
 #include "compiler/target/llvm/unroll_hint.h"
@@ -34,6 +35,7 @@ class KernelEmitter {
         abi_(*options.abi),
         memory_(builder_, function, abi_),
         loops_(builder_, function, abi_, linear),
+        matrix_unit_(builder_, function, linear, options.matrix_unit_by_loops),
         linear_(linear),
         alignment_(alignment),
         group_(group) {
@@ -46,8 +48,10 @@ class KernelEmitter {
 
   void Run() {
     prefetches_ = FindPrefetches(linear_);
+    matrix_unit_.Begin();
     for (UOp* uop : prefetches_.list) Emit(uop);
     loops_.Finish();
+    matrix_unit_.Finish();
     memory_.Finish();
     builder_.CreateRetVoid();
   }
@@ -66,6 +70,7 @@ class KernelEmitter {
         values_[uop] = {{}, {{memory_.Variable(uop)}}};
         return;
       case KernelOp::BUFFER:
+        if (matrix_unit_.Holds(uop)) return;
         return uop->addrspace() == AddrSpace::kLocal ? memory_.AddArray(uop) : memory_.AddRegisters(uop);
       case KernelOp::SPECIAL:
         values_[uop] = {{}, {{abi_.Coordinate(builder_, uop->arg_as<TextArg>().text), true, 0}}};
@@ -79,6 +84,7 @@ class KernelEmitter {
       case KernelOp::BITCAST: return EmitBitcasts(uop);
       case KernelOp::WMMA:
         if (const auto product = GroupProductOf(uop)) return EmitGroupProduct(uop, *product);
+        if (const auto product = CoreProductOf(uop)) return EmitCoreProduct(*product);
         return EmitDots(uop);
       case KernelOp::RANGE:
         if (const auto loads = prefetches_.before.find(uop); loads != prefetches_.before.end()) {
@@ -261,11 +267,25 @@ class KernelEmitter {
     values_[uop] = {uop->shape(), InLanes(builder_, made, LanesOf(uop->shape()))};
   }
 
+  void EmitCoreProduct(const CoreProduct& product) {
+    const auto begin = [&](const CoreProduct::Side& side) {
+      return memory_.Address(WithoutOrder(side.storage), Operand(side.first, {}, 0));
+    };
+    llvm::Value* a = begin(product.a);
+    matrix_unit_.Multiply(product, a, begin(product.b));
+  }
+
   // -- Memory
 
   void EmitLoad(UOp* uop) {
+    if (matrix_unit_.IsAddedTo(uop)) return;
     UOp* source = WithoutOrder(uop->src(0));
     Value result{uop->shape(), {}};
+    if (matrix_unit_.Holds(source)) {
+      for (llvm::Value* vector : matrix_unit_.Read(source, LanesOf(uop->shape()))) result.elements.push_back({vector});
+      values_[uop] = std::move(result);
+      return;
+    }
     if (source->op() == Op::BUFFER) {
       for (int64_t row = 0; row < RowsOf(uop->shape()); ++row)
         result.elements.push_back({memory_.ReadRegister(source, row)});
@@ -299,6 +319,10 @@ class KernelEmitter {
 
   void EmitStore(UOp* uop) {
     UOp* target = WithoutOrder(uop->src(0));
+    if (matrix_unit_.Holds(target)) {
+      if (uop->src(1)->op() != Op::WMMA) matrix_unit_.Clear(target);  // or it is there by now
+      return;
+    }
     const Shape& full = target->shape();  // a register's, or an index's
     const int64_t lanes = LanesOf(full);
     for (int64_t row = 0; row < RowsOf(full); ++row) {
@@ -355,6 +379,7 @@ class KernelEmitter {
   const KernelAbi& abi_;
   MemoryEmitter memory_;
   LoopEmitter loops_;
+  MatrixUnit matrix_unit_;
   Prefetches prefetches_;
   const UOp* const linear_;
   const uint64_t alignment_;

@@ -59,8 +59,9 @@ class MemoryEmitter {
   llvm::Value* FromMemory(llvm::Value* value, DType dtype);
   llvm::Value* ToMemory(llvm::Value* value, DType dtype);
 
- private:
   llvm::Value* Address(const UOp* param, llvm::Value* index);
+
+ private:
   // How well `bytes` from element `index` of `param` on are aligned.
   llvm::Align AlignOf(const UOp* param, llvm::Value* index, int64_t bytes) const;
   // What is at one address, unless `gate` is false.

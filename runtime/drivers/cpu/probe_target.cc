@@ -1,5 +1,6 @@
 #include "runtime/drivers/cpu/probe_target.h"
 
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -64,6 +65,17 @@ uint64_t CacheBytes(int level) {
   return bytes > 0 ? static_cast<uint64_t>(bytes) : 0;
 }
 
+// Whether this process may use the registers of AMX, which are so large that a process must ask: from then on all of its
+// threads have room for them (Linux, Documentation/arch/x86/xstate.rst).
+bool MayUseTiles() {
+#ifdef __x86_64__
+  constexpr unsigned long kRequestPermission = 0x1023, kTileData = 18;
+  return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+#else
+  return false;
+#endif
+}
+
 uint64_t Or(uint64_t bytes, uint64_t common) { return bytes != 0 ? bytes : common; }
 
 }  // namespace
@@ -76,6 +88,9 @@ v1::Target ProbeTarget(uint32_t cores) {
 
   std::map<std::string, bool> features;
   for (const auto& feature : llvm::sys::getHostCPUFeatures()) features[feature.first().str()] = feature.second;
+  if (features["amx-tile"] && !MayUseTiles()) {
+    for (auto& [name, present] : features) present = present && !absl::StartsWith(name, "amx-");
+  }
   std::vector<std::string> words;
   for (const auto& [name, present] : features) words.push_back(absl::StrCat(present ? "+" : "-", name));
   std::sort(words.begin(), words.end());
