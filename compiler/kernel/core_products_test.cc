@@ -13,8 +13,7 @@
 namespace kiln::compiler {
 namespace {
 
-constexpr DotUnits kUnits = {
-    .lanes = 16, .bytes = true, .bfloats = true, .byte_tiles = true, .bfloat_tiles = true};
+constexpr DotUnits kUnits = {.lanes = 16, .bytes = true, .bfloats = true, .byte_tiles = true, .bfloat_tiles = true};
 
 std::optional<CoreProduct> ProductIn(UOp* sink) {
   for (const UOp* uop : Toposort(sink)) {
@@ -49,8 +48,7 @@ class CoreProductsTest : public testing::Test {
     UOp* b = FromWord(graph_, word, term, b_type);
     UOp* product = Mul(graph_, Cast(graph_, a, sum_type), Cast(graph_, b, sum_type));
     UOp* sum = graph_.Make(Op::REDUCE, {product, loop, term}, ReduceArg{Op::ADD, {}});
-    UOp* place =
-        graph_.Make(Op::INDEX, {Param(0, sum_type, rows * columns), Add(graph_, Times(row, columns), column)});
+    UOp* place = graph_.Make(Op::INDEX, {Param(0, sum_type, rows * columns), Add(graph_, Times(row, columns), column)});
     UOp* end = graph_.Make(Op::END, {graph_.Make(Op::STORE, {place, sum}), row, vector, neighbour});
     return graph_.Make(Op::SINK, {end});
   }
@@ -82,8 +80,10 @@ class CoreProductsTest : public testing::Test {
 };
 
 TEST_F(CoreProductsTest, ChangeNoValue) {
-  const std::pair<DType, DType> dtypes[] = {{DType::kBfloat16, DType::kBfloat16}, {DType::kUint8, DType::kInt8},
-                                            {DType::kInt8, DType::kInt8},         {DType::kInt8, DType::kUint8},
+  const std::pair<DType, DType> dtypes[] = {{DType::kBfloat16, DType::kBfloat16},
+                                            {DType::kUint8, DType::kInt8},
+                                            {DType::kInt8, DType::kInt8},
+                                            {DType::kInt8, DType::kUint8},
                                             {DType::kUint8, DType::kUint8}};
   for (const auto& [a, b] : dtypes) {
     UOp* kernel = Kernel(a, b, 20, 2, 32);
@@ -106,7 +106,8 @@ TEST_F(CoreProductsTest, TakeAsManyWordsAsDivideTheLoop) {
   EXPECT_EQ(product->words, 12);
   EXPECT_EQ(WordsOfTile(7), 7);
   EXPECT_EQ(WordsOfTile(17), 1);
-  EXPECT_FALSE(ProductIn(SelectCoreProducts(graph_, Kernel(DType::kInt8, DType::kInt8, 16, 1, 17), kUnits)).has_value());
+  EXPECT_FALSE(
+      ProductIn(SelectCoreProducts(graph_, Kernel(DType::kInt8, DType::kInt8, 16, 1, 17), kUnits)).has_value());
 }
 
 TEST_F(CoreProductsTest, NoneOfMoreTilesThanThereAreRegisters) {

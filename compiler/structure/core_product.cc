@@ -39,9 +39,8 @@ UOp* MakeCoreProduct(Graph& graph, const CoreProduct& product, UOp* sum) {
   arg.k = product.words * product.terms();
   arg.in = product.a.dtype;
   arg.out = sum->dtype();
-  return graph.Make(Op::WMMA,
-                    {place(product.a, {}), place(product.b, {Idx(graph, IsSigned(product.b.dtype) ? 1 : 0)}), sum},
-                    arg);
+  return graph.Make(
+      Op::WMMA, {place(product.a, {}), place(product.b, {Idx(graph, IsSigned(product.b.dtype) ? 1 : 0)}), sum}, arg);
 }
 
 }  // namespace kiln::compiler

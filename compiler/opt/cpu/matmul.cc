@@ -216,42 +216,54 @@ class Chooser {
     tile.b = 1 - a;
     tile.row = row;
     tile.column = tile.lane = column;
-    if (product_.store[column] != 1 || product_.varies[row] || !MayCopy(tile) || lanes_ != kTileWords) return;
-    const Operand &rows = product_.operands[a], &columns = product_.operands[1 - a];
-    const int64_t m = product_.Size(row), n = product_.Size(column);
-    for (size_t axis = product_.outputs; axis < product_.sizes.size(); ++axis) {
-      if (!rows.depends[axis] || !columns.depends[axis] || product_.Size(axis) % product_.terms != 0) continue;
-      const int64_t words = WordsOfTile(product_.Size(axis) / product_.terms);
-      if (words < kFewestWords) continue;
-      tile.reduced_axis = axis;
-      const bool in_words = rows.terms_as_they_are && rows.strides[axis] == 1 && rows.strides[row].has_value();
-      const auto pieces = static_cast<double>(product_.ReducedSize() / product_.terms / words);
+    if (product_.store[column] != 1 || product_.AnyVaries() || lanes_ != kTileWords) return;
+    for (tile.reduced_axis = product_.outputs; tile.reduced_axis < product_.sizes.size(); ++tile.reduced_axis) {
+      const int64_t size = product_.Size(tile.reduced_axis);
+      if (!product_.operands[0].depends[tile.reduced_axis] || !product_.operands[1].depends[tile.reduced_axis])
+        continue;
+      if (size % product_.terms != 0 || WordsOfTile(size / product_.terms) < kFewestWords) continue;
       for (int64_t across = 1; across <= 4; ++across) {
-        if (across > 1 && (across - 1) * lanes_ >= n) break;
+        if (across > 1 && (across - 1) * lanes_ >= product_.Size(column)) break;
         tile.columns = across * lanes_;
-        const double panels = product_.Batches(row, column) * static_cast<double>(CeilDiv(n, tile.columns));
-        if (PanelBytes(tile) / product_.terms > kMaxLocalBytes / 2) break;
-        const double word_vectors = pieces * static_cast<double>(words * across);  // of a panel
-        const double fill = word_vectors * (columns.constant                ? kPackedCycles
-                                            : columns.strides[column] == 1 ? kPackCycles
-                                                                           : kGatherCycles * static_cast<double>(
-                                                                                                product_.terms * lanes_));
-        for (tile.rows = std::min(m, 2 * kTileRows); tile.rows >= 1; --tile.rows) {
-          const int64_t down = CeilDiv(tile.rows, kTileRows);
-          if (!FitsTiles(down, across)) continue;
-          tile.copy_rows = !in_words || m % tile.rows != 0;
-          if (tile.copy_rows && product_.ReducedSize() * tile.rows * 4 / product_.terms > kMaxLocalBytes / 2) continue;
-          const auto r = static_cast<double>(down), c = static_cast<double>(across);
-          const double step = std::max(r * c * kTileCycles, (r + c) * kTileLoadCycles);
-          const double gathered = static_cast<double>(words * tile.rows) * kGatherCycles *
-                                  static_cast<double>(product_.terms) / (rows.strides[axis] == 1 ? lanes_ : 1);
-          const double each = pieces * (step + (tile.copy_rows ? gathered : 0)) + kTileStartCycles +
-                              2 * static_cast<double>(tile.rows) * c;
-          tile.cost = panels * (static_cast<double>(CeilDiv(m, tile.rows)) * each + fill);
-          Consider(tile);
+        for (tile.rows = std::min(product_.Size(row), 2 * kTileRows); tile.rows >= 1; --tile.rows) {
+          if (FitsTiles(CeilDiv(tile.rows, kTileRows), across)) TryPanels(tile);
         }
       }
     }
+  }
+
+  // With as many panels at once as the L2 cache has room for.
+  void TryPanels(MatmulTile tile) {
+    const Operand &a = product_.operands[tile.a], &b = product_.operands[tile.b];
+    const int64_t m = product_.Size(tile.row), terms = product_.terms, reduced = product_.ReducedSize();
+    const int64_t panels = CeilDiv(product_.Size(tile.column), tile.columns);
+    const int64_t panel_bytes = PanelBytes(tile) / terms, row_bytes = reduced * 4 / terms;
+    const int64_t room = std::min(kMaxLocalBytes / 2, l2_bytes_ / 4);
+    tile.panels = std::clamp<int64_t>(room / panel_bytes, 1, panels);
+    while (panels % tile.panels != 0) --tile.panels;
+    const bool in_words = a.terms_as_they_are && a.strides[tile.reduced_axis] == 1 && a.strides[tile.row].has_value();
+    tile.copy_rows = !in_words || m % tile.rows != 0;
+    if (panel_bytes > kMaxLocalBytes / 2 || (tile.copy_rows && row_bytes * tile.rows > kMaxLocalBytes / 4)) return;
+
+    const auto down = static_cast<double>(CeilDiv(tile.rows, kTileRows));
+    const auto across = static_cast<double>(tile.columns / lanes_);
+    const int64_t words = WordsOfTile(product_.Size(tile.reduced_axis) / terms);
+    const auto pieces = static_cast<double>(reduced / terms / words);
+    const double batches = product_.Batches(tile.row, tile.column), blocks = static_cast<double>(CeilDiv(m, tile.rows));
+    const double step = std::max(down * across * kTileCycles, (down + across) * kTileLoadCycles);
+    const double product = pieces * step + kTileStartCycles + 2 * static_cast<double>(tile.rows) * across;
+    const double fill = pieces * static_cast<double>(words) * across *
+                        (b.constant                    ? kPackedCycles
+                         : b.strides[tile.column] == 1 ? kPackCycles
+                                                       : kGatherCycles * static_cast<double>(terms * lanes_));
+    const double rows_bytes = static_cast<double>(row_bytes * m);
+    const double far = rows_bytes > static_cast<double>(l2_bytes_ / 2) ? rows_bytes / kFarBytesPerCycle : 0;
+    const double copy = tile.copy_rows ? static_cast<double>(row_bytes * tile.rows) / 4 * kGatherCycles /
+                                             (a.strides[tile.reduced_axis] == 1 ? 4 : 1)
+                                       : 0;
+    tile.cost = batches * (static_cast<double>(panels) * (blocks * product + fill) +
+                           static_cast<double>(panels / tile.panels) * (blocks * copy + far));
+    Consider(tile);
   }
 
   // Vectors along a reduced axis in which both are contiguous: a tile of dot products.

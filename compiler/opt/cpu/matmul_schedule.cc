@@ -32,6 +32,7 @@ class Scheduler {
     Lanes(tile.column, vectors, AxisType::kUpcast, 1);
     if (tile.dots) Lanes(tile.reduced_axis, product_.terms, AxisType::kUnroll, 2);
 
+    if (tile.panels > 0) return RunTiles(tile, blocks, panels);
     if (RowsAreShared(tile, panels)) {
       Move(tile.row, 0);
       Move(tile.column, product_.outputs - 1);
@@ -68,7 +69,6 @@ class Scheduler {
       copied = static_cast<int64_t>(product_.sizes.size()) + (parts > 1);  // behind all axes
     }
     if (tile.copy) Copy(tile, copied);
-    if (tile.copy_rows) CopyWords(tile.a, inner + (parts > 1));
     // One loop of all that is shared out.
     for (int64_t axis = level; axis > 0; --axis) opts_.push_back({OptOp::kFuse, static_cast<int>(axis - 1)});
     opts_.push_back({OptOp::kThread, 0});
@@ -76,6 +76,29 @@ class Scheduler {
   }
 
  private:
+  // The rest of a schedule for a matrix unit. From the outside: groups of panels, of which threads take turns at; parts
+  // of the rows; tiles of rows; the panels of a group.
+  std::vector<OptOp> RunTiles(const MatmulTile& tile, int64_t blocks, int64_t panels) {
+    auto place = static_cast<int64_t>(product_.outputs) - 2;
+    Move(tile.row, product_.outputs - 1);
+    Move(tile.column, static_cast<size_t>(place));
+    const auto split = [&](int64_t axis, int64_t amount) {
+      opts_.push_back({OptOp::kSplit, static_cast<int>(axis), amount, AxisType::kLoop});
+    };
+    const auto swap = [&](int64_t axis) { opts_.push_back({OptOp::kSwap, static_cast<int>(axis), axis + 1}); };
+    if (tile.panels > 1) {
+      split(place, tile.panels);
+      swap(place + 1);
+    }
+    const int64_t parts = Parts(tile, blocks, panels / tile.panels * Batches(tile));
+    if (parts > 1) split(++place, blocks / parts);
+    if (tile.copy) Copy(tile, place);
+    if (tile.copy_rows) CopyWords(tile.a, place + 1);
+    for (int64_t axis = place; axis > 0; --axis) opts_.push_back({OptOp::kFuse, static_cast<int>(axis - 1)});
+    opts_.push_back({OptOp::kThread, 0});
+    return std::move(opts_);
+  }
+
   void PadTo(size_t axis, int64_t multiple, bool clamp) {
     if (multiple == 1) return;
     if (!product_.varies[axis] && product_.Size(axis) % multiple == 0) return;
@@ -93,8 +116,7 @@ class Scheduler {
     opts_.push_back({OptOp::kLocal, static_cast<int>(level), static_cast<int64_t>(tile.b)});
   }
   void CopyWords(size_t operand, int64_t level) {
-    opts_.push_back(
-        {OptOp::kLocal, static_cast<int>(level), static_cast<int64_t>(operand + product_.operands.size())});
+    opts_.push_back({OptOp::kLocal, static_cast<int>(level), static_cast<int64_t>(operand + product_.operands.size())});
   }
 
   // Iterations of the other loops of the output whose sizes are numbers.

@@ -23,8 +23,10 @@ struct MatmulTile {
   int64_t rows = 1, columns = 1;  // columns: elements of the output
   bool copy = false;
   bool transposed = false;  // the copy is: its memory lies across the lanes
-  bool copy_rows = false;   // operand `a` is copied, too, in words
-  bool dots = false;        // several iterations of `reduced_axis` at once; the copy is of words
+  // Of one by a matrix unit, else 0: so many panels of columns are copied at once, and walked for each tile of rows.
+  int64_t panels = 0;
+  bool copy_rows = false;  // of such a one, each tile of rows is copied, too
+  bool dots = false;       // several iterations of `reduced_axis` at once; the copy is of words
   size_t reduced_axis = 0;
   int64_t depth = 0;  // if not 0: of `reduced_axis`, as much at a time; accumulators wait in memory for the next
 };

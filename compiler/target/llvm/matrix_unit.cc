@@ -34,8 +34,7 @@ TileShapes ShapesOf(const CoreProduct& product) {
     for (int64_t column = 0; column < product.across(); ++column)
       set(registers.Sum(row, column), product.RowsOf(row), kTileWords);
   }
-  for (int64_t column = 0; column < product.across(); ++column)
-    set(registers.B(column), product.words, kTileWords);
+  for (int64_t column = 0; column < product.across(); ++column) set(registers.B(column), product.words, kTileWords);
   return shapes;
 }
 

@@ -77,7 +77,8 @@ class Loops : public TileCode {
     return builder_.CreateLoad(builder_.getInt32Ty(), Word(tile, row, word));
   }
   llvm::Value* InMemory(llvm::Value* pointer, llvm::Value* step, llvm::Value* row, llvm::Value* word) {
-    llvm::Value* bytes = builder_.CreateAdd(builder_.CreateMul(row, step), builder_.CreateMul(word, builder_.getInt64(4)));
+    llvm::Value* bytes =
+        builder_.CreateAdd(builder_.CreateMul(row, step), builder_.CreateMul(word, builder_.getInt64(4)));
     return builder_.CreateGEP(builder_.getInt8Ty(), pointer, bytes);
   }
 
