@@ -60,7 +60,8 @@ class CoreProductsTest : public testing::Test {
     // Small integers: their products and sums are exact.
     for (int64_t i = 0; i < rows * words * terms; ++i) {
       const auto value = static_cast<uint64_t>(i * 37 % 50);
-      memory[1].push_back(IsFloat(a_type) ? EvalScalar(Op::CAST, DType::kInt32, a_type, {value}) : value + 100);
+      memory[1].push_back(IsFloat(a_type) ? EvalScalar(Op::CAST, DType::kInt32, a_type, {value})
+                                          : WrapInt(a_type, value + 100));
     }
     for (int64_t i = 0; i < words * columns; ++i) {
       uint64_t word = 0;

@@ -15,8 +15,8 @@
 namespace kiln::compiler {
 namespace {
 
-// What LLVM calls it.
-constexpr char kBfloatFeature[] = "+avx512bf16";
+// What LLVM calls them.
+constexpr char kBfloatFeature[] = "+avx512bf16", kBfloatTiles[] = "+amx-bf16", kByteTiles[] = "+amx-int8";
 
 bool IsByte(DType dtype) { return dtype == DType::kInt8 || dtype == DType::kUint8; }
 bool IsWord(DType dtype) { return dtype == DType::kInt32 || dtype == DType::kUint32; }
@@ -63,6 +63,7 @@ class Selector {
     if (axis + 1 >= shape.size() || shape.back() != units_.lanes) return nullptr;
     const std::optional<DotFactors> factors = DotFactorsOf(value, units_);
     if (!factors.has_value() || shape[axis] != factors->terms()) return nullptr;
+    if (!units_.TakesDotsOf(factors->a->dtype())) return nullptr;
     UOp* a = WordsOf(factors->a, axis);
     UOp* b = WordsOf(factors->b, axis);
     if (a == nullptr || b == nullptr) return nullptr;
@@ -175,11 +176,12 @@ DotUnits DotUnitsOf(const v1::Target& target) {
   };
   DotUnits units;
   if (target.tuning().vector_bytes() < 64) return units;
+  const bool tiles = has("+amx-tile") || has(kMatrixUnitByLoops);
+  units.byte_tiles = tiles && has(kByteTiles);
+  units.bfloat_tiles = tiles && has(kBfloatTiles);
   units.bytes = has("+avx512vnni");
-  units.bfloats = has(kBfloatFeature);
-  const bool tiles = has("+amx-tile"), by_loops = has(kMatrixUnitByLoops);
-  units.byte_tiles = units.bytes && ((tiles && has("+amx-int8")) || by_loops);
-  units.bfloat_tiles = units.bfloats && ((tiles && has("+amx-bf16")) || by_loops);
+  // Cores with a matrix unit are slow at it: where that cannot be used, float32 is quicker.
+  units.bfloats = has(kBfloatFeature) && !units.bfloat_tiles;
   units.lanes = units.bytes || units.bfloats ? 16 : 0;
   return units;
 }
@@ -187,7 +189,8 @@ DotUnits DotUnitsOf(const v1::Target& target) {
 v1::Target AllowedTarget(v1::Target target, bool fast_math) {
   if (fast_math) return WithTf32(std::move(target));
   auto* features = target.mutable_features();
-  features->erase(std::remove(features->begin(), features->end(), kBfloatFeature), features->end());
+  const auto rounds = [](const std::string& word) { return word == kBfloatFeature || word == kBfloatTiles; };
+  features->erase(std::remove_if(features->begin(), features->end(), rounds), features->end());
   return target;
 }
 
@@ -200,8 +203,9 @@ std::optional<DotFactors> DotFactorsOf(UOp* value, const DotUnits& units) {
   if (a->op() != Op::CAST || b->op() != Op::CAST) return std::nullopt;
   a = a->src(0);
   b = b->src(0);
-  const bool integers = units.bytes && IsByte(a->dtype()) && IsByte(b->dtype());
-  const bool bfloats = units.bfloats && a->dtype() == DType::kBfloat16 && b->dtype() == DType::kBfloat16;
+  const bool integers = (units.bytes || units.byte_tiles) && IsByte(a->dtype()) && IsByte(b->dtype());
+  const bool bfloats =
+      (units.bfloats || units.bfloat_tiles) && a->dtype() == DType::kBfloat16 && b->dtype() == DType::kBfloat16;
   if ((!integers && !bfloats) || !HoldsProduct(product->dtype(), a->dtype(), b->dtype())) return std::nullopt;
   return DotFactors{a, b};
 }

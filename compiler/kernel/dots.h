@@ -29,6 +29,7 @@ struct DotUnits {
   bool byte_tiles = false;
   bool bfloat_tiles = false;
 
+  bool TakesDotsOf(DType dtype) const { return dtype == DType::kBfloat16 ? bfloats : bytes; }
   bool TakesTilesOf(DType dtype) const { return dtype == DType::kBfloat16 ? bfloat_tiles : byte_tiles; }
 };
 DotUnits DotUnitsOf(const v1::Target& target);
@@ -40,8 +41,8 @@ v1::Target AllowedTarget(v1::Target target, bool fast_math);
 // Numbers of this dtype in a word: the terms that one lane adds up.
 inline int64_t DotTerms(DType dtype) { return 4 / ItemSize(dtype); }
 
-// The factors, int8, uint8 or bfloat16, of what a reduction into 32 bits adds up, if `units` do that: both are
-// widened before they are multiplied, to where no product wraps.
+// The factors, int8, uint8 or bfloat16, of what a reduction into 32 bits adds up, if some of `units` do that: both
+// are widened before they are multiplied, to where no product wraps.
 struct DotFactors {
   UOp* a;
   UOp* b;

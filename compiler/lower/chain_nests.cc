@@ -78,6 +78,7 @@ UOp* ChainNests::Storage(const UOp* buffer) {
   BufferArg arg;
   arg.slot = static_cast<uint32_t>(graph_.NextId());
   arg.dtype = buffer->dtype();
+  arg.name = "slice";
   return graph_.Make(Op::PARAM, {ShapeSource(graph_, {NumElements(buffer->shape())})}, arg);
 }
 

@@ -200,7 +200,7 @@ UOp* ApplyLocal(Graph& graph, UOp* sink, Axes axes, const OptOp& opt) {
   if (number < operands.size()) return CopyToLocal(graph, sink, operands[number], level);
   const std::optional<Packed> packed = PackInWords(graph, sink, operands.at(number - operands.size()));
   KILN_CHECK(packed.has_value());
-  return CopyToLocal(graph, packed->sink, packed->operand, level);
+  return CopyToLocal(graph, packed->sink, packed->operand, level, packed->along);
 }
 
 UOp* ApplyTensor(Graph& graph, UOp* sink, const Axes& axes, const OptOp& opt) {

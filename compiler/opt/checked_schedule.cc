@@ -13,6 +13,7 @@
 #include "compiler/opt/outer_reduce.h"
 #include "compiler/opt/tensor_tile.h"
 #include "compiler/program/kernel_form.h"
+#include "compiler/structure/core_product.h"
 
 namespace kiln::compiler {
 namespace {
@@ -242,9 +243,12 @@ absl::Status CheckedSchedule::CheckRegisters(UOp* sink) const {
         lanes.push_back(closed);
     }
     const int64_t accumulators = VectorsOf(lanes, last, ItemSize(uop->dtype()), vector_bytes_);
-    if (accumulators > registers_)
+    // A matrix unit has registers of its own for them.
+    const bool tiles = dots.has_value() && dots_.TakesTilesOf(dots->a->dtype());
+    const int64_t most = tiles ? std::max(registers_, kMostTilesOfSum * kTileRows) : registers_;
+    if (accumulators > most)
       return Bad("too many registers: the accumulators of a REDUCE take ", accumulators, " vector registers of ",
-                 vector_bytes_, " bytes; this target has ", registers_);
+                 vector_bytes_, " bytes; this target has ", most);
   }
   return absl::OkStatus();
 }

@@ -86,7 +86,7 @@ struct Layout {
 };
 
 // Of what `operand` is in all iterations of the loops inside `level`.
-Layout LayoutOf(UOp* sink, UOp* operand, UOp* level) {
+Layout LayoutOf(UOp* sink, UOp* operand, UOp* level, const UOp* along = nullptr) {
   Layout layout;
   const RangeSet open = OpenRanges(operand).at(operand);
   std::vector<UOp*> walked;
@@ -110,6 +110,10 @@ Layout LayoutOf(UOp* sink, UOp* operand, UOp* level) {
     layout.lanes.clear();
   }
   layout.axes = WalkedAxes(operand, walked);
+  if (layout.lanes.empty() && along != nullptr) {
+    std::stable_partition(layout.axes.begin(), layout.axes.end(),
+                          [&](const WalkedAxis& axis) { return axis.parts.size() > 1 || axis.unit() != along; });
+  }
   return layout;
 }
 
@@ -193,6 +197,46 @@ class Filler {
   std::vector<UOp*> closed_;
 };
 
+// Numbers along `lanes`, neighbours in memory, as one LOAD of the word that they are; null if they are none. A
+// parameter may be read in words wherever it lies; a slice that is none yet (lower/chain_nests.h) may not.
+UOp* WordInMemory(Graph& graph, const UOp* numbers, const UOp* lanes) {
+  if (numbers->op() != Op::LOAD || numbers->src().size() != 1 || numbers->src(0)->op() != Op::INDEX) return nullptr;
+  UOp* storage = numbers->src(0)->src(0);
+  if (storage->op() != Op::PARAM || !storage->shape()[0].IsConst() || !storage->arg_as<BufferArg>().name.empty())
+    return nullptr;
+  const int64_t terms = DotTerms(numbers->dtype());
+  LinearForm place = ToLinear(numbers->src(0)->src(1));
+  bool along = false;
+  std::erase_if(place.terms, [&](const LinearForm::Term& term) {
+    const bool is_lanes = term.node == lanes && term.coefficient == 1;
+    along = along || is_lanes;
+    return is_lanes;
+  });
+  const bool even = std::all_of(place.terms.begin(), place.terms.end(), [&](const LinearForm::Term& term) {
+    return term.coefficient % terms == 0 && !Has(Toposort(term.node), lanes);
+  });
+  if (!along || !even || place.constant % terms != 0) return nullptr;
+  for (LinearForm::Term& term : place.terms) term.coefficient /= terms;
+  place.constant /= terms;
+  BufferArg arg = storage->arg_as<BufferArg>();
+  arg.dtype = DType::kUint32;
+  UOp* words = graph.Make(Op::PARAM, {ShapeSource(graph, {int64_t{storage->shape()[0]} / terms})}, arg);
+  return graph.Make(Op::LOAD, {graph.Make(Op::INDEX, {words, FromLinear(graph, place)})});
+}
+
+// The loop of the REDUCE that walks the words of which `lanes` are the numbers; null if there is none.
+UOp* LoopOfWords(UOp* sink, UOp* numbers, UOp* lanes) {
+  for (const UOp* uop : Toposort(numbers)) {
+    if (uop->op() != Op::LOAD) continue;
+    const std::optional<int64_t> step = StrideIn(uop->src(0)->src(1), lanes);
+    if (!step.has_value() || *step == 0) continue;
+    for (UOp* range : OnlyReduce(sink)->src().subspan(1)) {
+      if (!IsLane(range) && StrideIn(uop->src(0)->src(1), range) == *step * lanes->src(0)->const_int()) return range;
+    }
+  }
+  return nullptr;
+}
+
 }  // namespace
 
 std::vector<UOp*> OperandsOf(UOp* sink) {
@@ -223,9 +267,10 @@ std::optional<Packed> PackInWords(Graph& graph, UOp* sink, UOp* operand) {
   UOp* numbers = operand->src(0);
   UOp* lanes = DotLanesIn(numbers);
   if (lanes == nullptr) return std::nullopt;
-  UOp* word = ToWord(graph, numbers, lanes);
+  UOp* word = WordInMemory(graph, numbers, lanes);
+  if (word == nullptr) word = ToWord(graph, numbers, lanes);
   UOp* unpacked = Cast(graph, FromWord(graph, word, lanes, numbers->dtype()), operand->dtype());
-  return Packed{Substitute(sink, {{operand, unpacked}}, graph), word};
+  return Packed{Substitute(sink, {{operand, unpacked}}, graph), word, LoopOfWords(sink, numbers, lanes)};
 }
 
 int64_t LocalBytes(UOp* sink, UOp* operand, UOp* level) {
@@ -247,8 +292,8 @@ int64_t LocalBytes(UOp* sink) {
   return bytes;
 }
 
-UOp* CopyToLocal(Graph& graph, UOp* sink, UOp* operand, UOp* level) {
-  const Layout layout = LayoutOf(sink, operand, level);
+UOp* CopyToLocal(Graph& graph, UOp* sink, UOp* operand, UOp* level, UOp* along) {
+  const Layout layout = LayoutOf(sink, operand, level, along);
   UOp* place = Idx(graph, 0);
   for (const WalkedAxis& axis : layout.axes) {
     place = Mul(graph, place, Idx(graph, axis.extent));

@@ -30,6 +30,7 @@ std::vector<UOp*> OperandsOf(UOp* sink);
 struct Packed {
   UOp* sink;
   UOp* operand;
+  UOp* along;  // the loop over words of what is reduced; null if it is none
 };
 std::optional<Packed> PackInWords(Graph& graph, UOp* sink, UOp* operand);
 
@@ -42,8 +43,9 @@ int64_t LocalBytes(UOp* sink);
 // `sink` with `operand` read from a buffer that is filled in each iteration of `level`, a
 // loop of the output or a reduced one outside of those (outer_reduce.h): its places along the axes that the loops
 // inside that one walk, those that are farthest apart in memory first, and then, if vectors of it are read, what each
-// lane reads. The fill walks memory in its own order: lanes that lie across it are transposed.
-UOp* CopyToLocal(Graph& graph, UOp* sink, UOp* operand, UOp* level);
+// lane reads. The fill walks memory in its own order: lanes that lie across it are transposed. If no vectors of it are
+// read, those are neighbours that `along` walks: a matrix unit takes rows so.
+UOp* CopyToLocal(Graph& graph, UOp* sink, UOp* operand, UOp* level, UOp* along = nullptr);
 
 }  // namespace kiln::compiler
 

@@ -138,8 +138,11 @@ std::optional<Product> ProductIn(UOp* sink, const v1::Target& target) {
         std::all_of(operands.begin(), operands.end(), [&](const UOp* operand) {
           return operand->op() == Op::CAST && (operand->src(0) == factors->a || operand->src(0) == factors->b);
         });
-    product.terms = dots ? factors->terms() : 1;
-    product.tiles = dots && DotUnitsOf(target).TakesTilesOf(factors->a->dtype());
+    if (!dots) continue;
+    const DotUnits units = DotUnitsOf(target);
+    product.terms = factors->terms();
+    product.dots = units.TakesDotsOf(factors->a->dtype());
+    product.tiles = units.TakesTilesOf(factors->a->dtype());
   }
   return product;
 }

@@ -64,9 +64,10 @@ struct Product {
   size_t outputs = 0;
   std::vector<Operand> operands;
   std::vector<std::optional<int64_t>> store;
-  int64_t item = 4;   // bytes of an accumulator
-  int64_t terms = 1;  // that one lane of the machine's dot products reduces; 1 if it has none for this
-  bool tiles = false;  // whether its cores have a matrix unit for them, too
+  int64_t item = 4;    // bytes of an accumulator
+  int64_t terms = 1;   // of its factors in a word, if the machine multiplies words of them, by either of these; else 1
+  bool dots = false;   // dot products, in the lanes of vectors
+  bool tiles = false;  // a matrix unit
 
   int64_t Size(size_t axis) const { return sizes[axis]; }
   bool AnyVaries() const;

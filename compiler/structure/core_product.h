@@ -23,6 +23,7 @@ namespace kiln::compiler {
 
 // Intel SDM, "Intel AMX": palette 1.
 inline constexpr int64_t kTileRows = 16, kTileWords = 16, kTileRegisters = 8;
+inline constexpr int64_t kMostTilesOfSum = 6;  // FitsTiles
 
 // A feature that is no processor's: what a matrix unit would do is done by loops over its tiles in memory. Tests run so
 // what no machine at hand could.

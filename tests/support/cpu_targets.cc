@@ -1,10 +1,12 @@
 #include "tests/support/cpu_targets.h"
 
+#include <iterator>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_split.h"
+#include "compiler/structure/core_product.h"
 
 namespace kiln::testing {
 namespace {
@@ -46,6 +48,19 @@ v1::Target TargetOf(const CpuModel& cpu) {
     target.add_features(std::string(feature));
   if (cpu.vector_bytes >= 32) target.add_features("+fma");
   return TunedFor(cpu, std::move(target));
+}
+
+v1::Target TargetWithTiles() {
+  v1::Target target = TargetOf(kModels[std::size(kModels) - 1]);
+  for (const char* feature : {"+amx-bf16", "+amx-int8", "+amx-tile"}) target.add_features(feature);
+  return target;
+}
+
+v1::Target WithTileLoops(v1::Target host) {
+  for (const char* feature : {"+amx-bf16", "+amx-int8", compiler::kMatrixUnitByLoops}) host.add_features(feature);
+  host.mutable_tuning()->set_vector_bytes(64);
+  host.mutable_tuning()->set_vector_registers(32);
+  return host;
 }
 
 }  // namespace kiln::testing

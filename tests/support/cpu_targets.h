@@ -27,6 +27,11 @@ v1::Target TargetOf(const CpuModel& cpu);
 // `host`, whose code it runs, scheduled as for `cpu`.
 v1::Target TunedFor(const CpuModel& cpu, v1::Target host);
 
+// The last of CpuModels() with a matrix unit in its cores, AMX: to compile for, not to run.
+v1::Target TargetWithTiles();
+// `host` with such a unit, made of loops.
+v1::Target WithTileLoops(v1::Target host);
+
 }  // namespace kiln::testing
 
 #endif  // KILN_TESTS_SUPPORT_CPU_TARGETS_H_

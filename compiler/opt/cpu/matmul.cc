@@ -32,7 +32,7 @@ class Chooser {
         for (size_t column = 0; column < product_.outputs; ++column) {
           if (!MayTile(row, column) || !product_.Walks(a, row, column) || !product_.Walks(1 - a, column, row)) continue;
           TryLanesOfOutput(a, row, column);
-          if (product_.terms > 1) TryDots(a, row, column);
+          if (product_.dots) TryDots(a, row, column);
           if (product_.tiles) TryTiles(a, row, column);
           TryReducedLanes(a, row, column);
         }
@@ -169,6 +169,15 @@ class Chooser {
     return true;
   }
 
+  // Of one vector of words of operand `b`.
+  double WordFillCycles(const MatmulTile& tile) const {
+    const Operand& b = product_.operands[tile.b];
+    if (b.constant) return kPackedCycles;
+    if (b.strides[tile.column] == 1) return kPackCycles;
+    if (b.terms_as_they_are && b.strides[tile.reduced_axis] == 1) return kTransposeCycles;
+    return kGatherCycles * static_cast<double>(product_.terms * lanes_);
+  }
+
   // The same, of words of several elements each, which operand `a` has in memory.
   void TryDots(size_t a, size_t row, size_t column) {
     MatmulTile tile;
@@ -184,7 +193,6 @@ class Chooser {
     tile.reduced_axis = static_cast<size_t>(along - strides.begin());
     const int64_t terms = product_.terms;
     if (product_.Size(tile.reduced_axis) % terms != 0) return;
-    const bool contiguous = product_.operands[tile.b].strides[column] == 1;
     const int64_t m = product_.Size(row), n = product_.Size(column), k = product_.ReducedSize() / terms;
     for (int64_t vectors = 1; vectors <= 4; ++vectors) {
       if (vectors > 1 && (vectors - 1) * lanes_ >= n) break;
@@ -196,9 +204,7 @@ class Chooser {
         const auto r = static_cast<double>(tile.rows), v = static_cast<double>(vectors);
         const double iteration_cycles =
             std::max({r * v / kFmasPerCycle, (r + v) / kLoadsPerCycle, kFmaLatency}) + kLoadWeight * (r + v);
-        const double fill = v * (product_.operands[tile.b].constant ? kPackedCycles
-                                 : contiguous ? kPackCycles
-                                              : kGatherCycles * static_cast<double>(terms * lanes_));
+        const double fill = v * WordFillCycles(tile);
         tile.cost = panels * (static_cast<double>(CeilDiv(m, tile.rows)) *
                                   (static_cast<double>(k) * iteration_cycles + 2 * r * v) +
                               static_cast<double>(k) * fill);
@@ -234,15 +240,15 @@ class Chooser {
 
   // With as many panels at once as the L2 cache has room for.
   void TryPanels(MatmulTile tile) {
-    const Operand &a = product_.operands[tile.a], &b = product_.operands[tile.b];
+    const Operand& a = product_.operands[tile.a];
     const int64_t m = product_.Size(tile.row), terms = product_.terms, reduced = product_.ReducedSize();
     const int64_t panels = CeilDiv(product_.Size(tile.column), tile.columns);
     const int64_t panel_bytes = PanelBytes(tile) / terms, row_bytes = reduced * 4 / terms;
     const int64_t room = std::min(kMaxLocalBytes / 2, l2_bytes_ / 4);
     tile.panels = std::clamp<int64_t>(room / panel_bytes, 1, panels);
     while (panels % tile.panels != 0) --tile.panels;
-    const bool in_words = a.terms_as_they_are && a.strides[tile.reduced_axis] == 1 && a.strides[tile.row].has_value();
-    tile.copy_rows = !in_words || m % tile.rows != 0;
+    const bool words_of_a = a.terms_as_they_are && a.strides[tile.reduced_axis] == 1;
+    tile.copy_rows = !words_of_a || !a.strides[tile.row].has_value() || m % tile.rows != 0;
     if (panel_bytes > kMaxLocalBytes / 2 || (tile.copy_rows && row_bytes * tile.rows > kMaxLocalBytes / 4)) return;
 
     const auto down = static_cast<double>(CeilDiv(tile.rows, kTileRows));
@@ -252,15 +258,13 @@ class Chooser {
     const double batches = product_.Batches(tile.row, tile.column), blocks = static_cast<double>(CeilDiv(m, tile.rows));
     const double step = std::max(down * across * kTileCycles, (down + across) * kTileLoadCycles);
     const double product = pieces * step + kTileStartCycles + 2 * static_cast<double>(tile.rows) * across;
-    const double fill = pieces * static_cast<double>(words) * across *
-                        (b.constant                    ? kPackedCycles
-                         : b.strides[tile.column] == 1 ? kPackCycles
-                                                       : kGatherCycles * static_cast<double>(terms * lanes_));
+    const double fill = pieces * static_cast<double>(words) * across * WordFillCycles(tile);
     const double rows_bytes = static_cast<double>(row_bytes * m);
     const double far = rows_bytes > static_cast<double>(l2_bytes_ / 2) ? rows_bytes / kFarBytesPerCycle : 0;
-    const double copy = tile.copy_rows ? static_cast<double>(row_bytes * tile.rows) / 4 * kGatherCycles /
-                                             (a.strides[tile.reduced_axis] == 1 ? 4 : 1)
-                                       : 0;
+    const double copy = !tile.copy_rows ? 0
+                                        : static_cast<double>(row_bytes / 4 * tile.rows) *
+                                              (words_of_a ? kCopyCycles / static_cast<double>(lanes_)
+                                                          : kGatherCycles * static_cast<double>(terms));
     tile.cost = batches * (static_cast<double>(panels) * (blocks * product + fill) +
                            static_cast<double>(panels / tile.panels) * (blocks * copy + far));
     Consider(tile);

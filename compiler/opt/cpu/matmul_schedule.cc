@@ -90,7 +90,9 @@ class Scheduler {
       split(place, tile.panels);
       swap(place + 1);
     }
-    const int64_t parts = Parts(tile, blocks, panels / tile.panels * Batches(tile));
+    MatmulTile group = tile;
+    group.columns *= tile.panels;
+    const int64_t parts = Parts(group, blocks, panels / tile.panels * Batches(tile));
     if (parts > 1) split(++place, blocks / parts);
     if (tile.copy) Copy(tile, place);
     if (tile.copy_rows) CopyWords(tile.a, place + 1);

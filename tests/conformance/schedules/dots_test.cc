@@ -1,6 +1,7 @@
 // Products of matrices of 8-bit integers, summed up in 32 bits, and of bfloat16 under fast_math:
 // as machine code beside the interpreter, bit for bit; of integers for the greatest and the least
-// values too, of floats for such as are exact. Where the machine has dot products they are used.
+// values too, of floats for such as are exact. Where the machine has dot products they are used, or a matrix unit;
+// and one engine has such a unit, made of loops, whatever the machine has.
 #include "compiler/kernel/dots.h"
 
 #include <gtest/gtest.h>
@@ -81,7 +82,7 @@ class Dots : public ::testing::Test {
     const compiler::HostTensors arguments = {{0, Bytes(of.a, a, values, 1)}, {1, Bytes(of.b, b, values, 2)}};
     const auto want = RunInterpreted(wire, arguments);
     EXPECT_TRUE(want.ok()) << want.status();
-    for (CpuEngine* engine : {&one_, &several_}) {
+    for (CpuEngine* engine : {&one_, &several_, &tiles_}) {
       const auto got = engine->Run(wire, arguments, {});
       EXPECT_TRUE(got.ok()) << got.status();
       if (!got.ok() || !want.ok()) return wire;
@@ -90,7 +91,9 @@ class Dots : public ::testing::Test {
     return wire;
   }
 
-  CpuEngine one_{1}, several_{3};
+  Dots() { tiles_.set_target(WithTileLoops(tiles_.device().target())); }
+
+  CpuEngine one_{1}, several_{3}, tiles_{2};
 };
 
 constexpr Case kCases[] = {{v1::UINT8, v1::INT8},
@@ -169,7 +172,7 @@ TEST_F(Dots, OfBfloatsUnderFastMath) {
     for (const bool fast_math : {false, true}) {
       compiler::Options options;
       options.fast_math = fast_math;
-      for (CpuEngine* engine : {&one_, &several_}) {
+      for (CpuEngine* engine : {&one_, &several_, &tiles_}) {
         const auto got = engine->Run(wire, arguments, options);
         ASSERT_TRUE(got.ok()) << got.status();
         EXPECT_EQ(got->results[0].bytes, want->results[0].bytes);

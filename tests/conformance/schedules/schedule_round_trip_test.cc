@@ -35,8 +35,10 @@ class PlainKernel : public compiler::CompileObserver {
 class ScheduleRoundTrip : public ::testing::Test {
  protected:
   void Check(const std::string& name, const v1::Graph& graph, const CpuModel& cpu) {
-    SCOPED_TRACE(absl::StrCat(name, " on ", cpu.arch));
-    const v1::Target target = TargetOf(cpu);
+    Check(absl::StrCat(name, " on ", cpu.arch), graph, TargetOf(cpu));
+  }
+  void Check(const std::string& name, const v1::Graph& graph, const v1::Target& target) {
+    SCOPED_TRACE(name);
     PlainKernel plain;
     const auto made = compiler::Compile(graph, target, {}, &plain);
     ASSERT_TRUE(made.ok()) << made.status();
@@ -118,8 +120,9 @@ TEST_F(ScheduleRoundTrip, ProductsConvolutionsAndReductions) {
     client::Graph graph;
     graph.Output(make(graph));
     for (const CpuModel& cpu : CpuModels()) Check(name, graph.Build().value(), cpu);
+    Check(name + " by tiles", graph.Build().value(), TargetWithTiles());
   }
-  EXPECT_EQ(same_, static_cast<int>(programs.size() * CpuModels().size()));
+  EXPECT_EQ(same_, static_cast<int>(programs.size() * (CpuModels().size() + 1)));
 }
 
 }  // namespace

@@ -62,7 +62,9 @@ absl::StatusOr<std::shared_ptr<runtime::LoadedExecutable>> DeviceEngine::Load(co
   const char* directory = std::getenv("KILN_DUMP");
   compiler::DumpObserver dump(directory == nullptr ? "" : directory);
   compiler::CompileObserver* observer = directory == nullptr ? nullptr : &dump;
-  KILN_ASSIGN_OR_RETURN(const v1::Executable executable, compiler::Compile(graph, target_, options, observer));
+  KILN_ASSIGN_OR_RETURN(v1::Executable executable, compiler::Compile(graph, target_, options, observer));
+  // What set_target promises: this machine runs it, also where features are made up.
+  *executable.mutable_target()->mutable_features() = device_->target().features();
   if (observer != nullptr) dump.WriteObject(executable.object());
   return runtime::Load(executable, *device_);
 }
