@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/error.h"
 #include "compiler/import/wire.h"
 #include "compiler/rules/stable.h"
@@ -47,6 +48,18 @@ std::string RealizedText(const Lowering& lowering) {
   std::string text = absl::StrCat(values.size(), values.size() == 1 ? " value" : " values", " beside those stored\n");
   for (const UOp* value : values)
     absl::StrAppend(&text, "  ", Name(value->op()), " : ", Name(value->dtype()), " ", ToString(value->shape()), "\n");
+  return text;
+}
+
+std::string LayoutsText(const Lowering& lowering) {
+  std::vector<const UOp*> values;
+  for (const auto& [value, order] : lowering.layouts) values.push_back(value);
+  std::sort(values.begin(), values.end(), [](const UOp* a, const UOp* b) { return a->id() < b->id(); });
+  std::string text = absl::StrCat(values.size(), values.size() == 1 ? " value" : " values", " not as the shape says\n");
+  for (const UOp* value : values) {
+    absl::StrAppend(&text, "  ", Name(value->op()), " : ", Name(value->dtype()), " ", ToString(value->shape()), " as (",
+                    absl::StrJoin(lowering.layouts.at(value), ", "), ")\n");
+  }
   return text;
 }
 

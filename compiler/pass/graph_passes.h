@@ -21,6 +21,7 @@ absl::StatusOr<UOp*> CallifyInto(Lowering& lowering, UOp* root);
 
 // The values that were chosen, one a line, in the order in which they were made.
 std::string RealizedText(const Lowering& lowering);
+std::string LayoutsText(const Lowering& lowering);
 
 std::string MemoryPlanText(const Lowering& lowering);
 

@@ -19,6 +19,7 @@
 #include "compiler/options/observer.h"
 #include "compiler/options/options.h"
 #include "compiler/schedule/callify.h"
+#include "compiler/schedule/layouts.h"
 #include "compiler/schedule/memory/memory_plan.h"
 #include "compiler/shard/levels.h"
 #include "compiler/shard/segments.h"
@@ -66,6 +67,7 @@ struct Lowering {
   Function function;
   absl::flat_hash_set<UOp*> marked;           // values that have to be realised
   absl::flat_hash_set<UOp*> realized;         // values that will be
+  Layouts layouts;                            // of these
   absl::flat_hash_set<UOp*> results;          // BUFFERs that are the caller's
   absl::flat_hash_set<const UOp*> constants;  // parameters that stay the same from run to run
   std::vector<Batching> batching;             // of each variable; of a program for one device

@@ -151,9 +151,16 @@ std::vector<StagePasses> Table() {
          l.realized = ChooseRealized(l.graph, sink, StoreOrder(sink), l.marked);
          return sink;
        }, RealizedText, "txt"},
+      // Without it, all values lie as their shapes say.
+      {"choose layouts", kOptional, kCpu, nullptr, nullptr,
+       "in which order the axes of these values lie in memory",
+       [](Lowering& l, UOp* sink) -> absl::StatusOr<UOp*> {
+         l.layouts = LayoutsFor(l.graph, sink, l.function.bodies, l.realized);
+         return sink;
+       }, LayoutsText, "txt"},
       {"rangeify", kRequired, kAlways, &kTensorSpec, &kCallSpec,
        "SINK of STOREs -> LINEAR of CALLs of kernels",
-       [](Lowering& l, UOp* sink) { return Rangeify(l.graph, sink, l.function.bodies, l.realized); },
+       [](Lowering& l, UOp* sink) { return Rangeify(l.graph, sink, l.function.bodies, l.realized, l.layouts); },
        nullptr, "uop", Calls},
       {"batching", kRequired, kVariables, nullptr, nullptr,
        "whether rows of several callers may be run as one, for each variable",

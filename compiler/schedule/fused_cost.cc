@@ -106,7 +106,8 @@ class Analysis {
           size == 1 ? Idx(graph_, 0)
                     : graph_.Make(Op::RANGE, {IndexOf(graph_, size)}, RangeArg{graph_.NextId(), AxisType::kLoop}));
     }
-    IndexLowering lowering(graph_, simplify_, stores_, homes_, reduce);
+    const Layouts by_shape;
+    IndexLowering lowering(graph_, simplify_, stores_, homes_, by_shape, reduce);
     Fused result = {0, whole.nodes};
     for (UOp* uop : Toposort(lowering.Lower(reduce, indices))) {
       if (uop->op() == Op::REDUCE) {

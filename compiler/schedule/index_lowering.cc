@@ -67,7 +67,8 @@ UOp* IndexLowering::Finish(Frame& frame) {
   UOp* uop = frame.request.uop;
   if (UOp* home = HomeOf(frame.request)) {
     homes_read_.insert(uop);
-    return LoadFrom(home, uop->shape(), frame.request);
+    return LoadFrom(home, InMemoryOrder(layouts_, uop, uop->shape()),
+                    InMemoryOrder(layouts_, uop, frame.request.indices), frame.request.gate);
   }
   if (IsElementwise(uop->op())) return FinishElementwise(frame);
   switch (uop->op()) {
@@ -76,9 +77,9 @@ UOp* IndexLowering::Finish(Frame& frame) {
       if (uop->IsVariable()) return uop;
       const StateRead read{uop, frame.request.state};
       if (std::find(reads_.begin(), reads_.end(), read) == reads_.end()) reads_.push_back(read);
-      return LoadFrom(uop, uop->shape(), frame.request);
+      return LoadFrom(uop, uop->shape(), frame.request.indices, frame.request.gate);
     }
-    case Op::BINARY: return LoadFrom(uop, uop->shape(), frame.request);
+    case Op::BINARY: return LoadFrom(uop, uop->shape(), frame.request.indices, frame.request.gate);
     case Op::CONST: KILN_CHECK(!uop->IsInvalid()); return uop;
     case Op::PAD: return FinishPad(frame);
     case Op::INDEX: return FinishIndex(frame);
@@ -174,16 +175,15 @@ UOp* IndexLowering::HomeOf(const Request& request) const {
   return home == homes_.end() ? nullptr : home->second;
 }
 
-UOp* IndexLowering::LoadFrom(UOp* storage, const Shape& shape, const Request& request) {
-  UOp* flat = Flatten(shape, request.indices);
+UOp* IndexLowering::LoadFrom(UOp* storage, const Shape& shape, const Indices& indices, UOp* gate) {
+  UOp* flat = Flatten(shape, indices);
   const Shape line = {ElementsOf(graph_, shape)};
   UOp* index = graph_.Make(Op::INDEX, {Reshape(graph_, storage, line), flat});
   // Movement ops keep indices in range wherever the gate is true, so a gate is
   // needed only where they may leave it otherwise.
-  if (request.gate == nullptr || (flat->bounds().min >= 0 && IsBelow(flat, line[0])))
-    return graph_.Make(Op::LOAD, {index});
+  if (gate == nullptr || (flat->bounds().min >= 0 && IsBelow(flat, line[0]))) return graph_.Make(Op::LOAD, {index});
   UOp* zero = ConstNumber(graph_, storage->dtype(), 0);
-  return S(graph_.Make(Op::LOAD, {index, zero, request.gate}));
+  return S(graph_.Make(Op::LOAD, {index, zero, gate}));
 }
 
 }  // namespace kiln::compiler

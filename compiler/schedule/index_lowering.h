@@ -9,6 +9,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "compiler/ir/graph.h"
 #include "compiler/rewrite/rewrite.h"
+#include "compiler/schedule/layouts.h"
 #include "compiler/schedule/store_order.h"
 
 namespace kiln::compiler {
@@ -27,12 +28,12 @@ struct StateRead {
 // the shape ().
 class IndexLowering {
  public:
-  // `homes`: each realised value and the storage that holds it; reads of these
+  // `homes`: each realised value and the storage that holds it, as `layouts` says; reads of these
   // become loads. `root` itself is computed, even if it has a home. All
   // arguments must outlive the object.
   IndexLowering(Graph& graph, Rewriter& simplify, const StoreOrder& stores,
-                const absl::flat_hash_map<UOp*, UOp*>& homes, UOp* root)
-      : graph_(graph), simplify_(simplify), stores_(stores), homes_(homes), root_(root) {}
+                const absl::flat_hash_map<UOp*, UOp*>& homes, const Layouts& layouts, UOp* root)
+      : graph_(graph), simplify_(simplify), stores_(stores), homes_(homes), layouts_(layouts), root_(root) {}
 
   // `value`, of which nothing may be Invalid, at `indices` (one a dimension).
   UOp* Lower(UOp* value, const Indices& indices);
@@ -90,7 +91,7 @@ class IndexLowering {
 
   // Where the request's value is already, or null.
   UOp* HomeOf(const Request& request) const;
-  UOp* LoadFrom(UOp* storage, const Shape& shape, const Request& request);
+  UOp* LoadFrom(UOp* storage, const Shape& shape, const Indices& indices, UOp* gate);
 
   // -- Index arithmetic, simplified as it is made.
   UOp* S(UOp* uop) { return simplify_.Rewrite(uop); }
@@ -111,6 +112,7 @@ class IndexLowering {
   Rewriter& simplify_;
   const StoreOrder& stores_;
   const absl::flat_hash_map<UOp*, UOp*>& homes_;
+  const Layouts& layouts_;
   UOp* root_;
   absl::flat_hash_map<Request, UOp*> done_;
   absl::flat_hash_set<UOp*> homes_read_;

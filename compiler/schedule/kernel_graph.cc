@@ -88,15 +88,18 @@ std::string KernelName(UOp* sink) {
 }  // namespace
 
 KernelDraft DraftValue(Graph& graph, Rewriter& simplify, const StoreOrder& stores,
-                       const absl::flat_hash_map<UOp*, UOp*>& homes, UOp* value, UOp* home) {
+                       const absl::flat_hash_map<UOp*, UOp*>& homes, const Layouts& layouts, UOp* value, UOp* home) {
   KernelDraft draft;
   draft.output = home;
-  IndexLowering lowering(graph, simplify, stores, homes, value);
-  const Nest nest = MakeNest(graph, value->shape());
-  UOp* element = lowering.Lower(value, nest.indices);
+  draft.value = value;
+  IndexLowering lowering(graph, simplify, stores, homes, layouts, value);
+  // Loops are nested as memory is.
+  const Shape shape = InMemoryOrder(layouts, value, value->shape());
+  const Nest nest = MakeNest(graph, shape);
+  UOp* element = lowering.Lower(value, InShapeOrder(layouts, value, nest.indices));
   TakeReads(lowering, draft);
   if (MaxElements(value->shape()) == 0) return draft;
-  UOp* pointer = Pointer(graph, home, lowering.Flatten(value->shape(), nest.indices));
+  UOp* pointer = Pointer(graph, home, lowering.Flatten(shape, nest.indices));
   UOp* store = graph.Make(Op::STORE, {pointer, element});
   draft.sink = Close(graph, store, nest);
   draft.overlaps = Overlaps(draft, store);
@@ -104,12 +107,12 @@ KernelDraft DraftValue(Graph& graph, Rewriter& simplify, const StoreOrder& store
 }
 
 KernelDraft DraftStore(Graph& graph, Rewriter& simplify, const StoreOrder& stores,
-                       const absl::flat_hash_map<UOp*, UOp*>& homes, UOp* store) {
+                       const absl::flat_hash_map<UOp*, UOp*>& homes, const Layouts& layouts, UOp* store) {
   KernelDraft draft;
   draft.store = store;
   UOp* target = store->src(0);
   draft.output = StorageOf(target);
-  IndexLowering lowering(graph, simplify, stores, homes, nullptr);
+  IndexLowering lowering(graph, simplify, stores, homes, layouts, nullptr);
   const Nest nest = MakeNest(graph, target->shape());
 
   // The value, and the gate if there is one, broadcast to the target.

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "compiler/schedule/index_lowering.h"
+#include "compiler/schedule/layouts.h"
 
 namespace kiln::compiler {
 
@@ -12,6 +13,7 @@ namespace kiln::compiler {
 struct KernelDraft {
   UOp* sink = nullptr;           // over the function's own buffers; null if there is nothing to do
   UOp* output = nullptr;         // the storage it writes
+  UOp* value = nullptr;          // the realised value that it computes, if it is one
   UOp* store = nullptr;          // the STORE or CALL it carries out, or null for a realised value
   UOp* call = nullptr;           // of a CALL: with its body and buffers, in place of `sink`
   std::vector<UOp*> homes_read;  // realised values it loads
@@ -21,13 +23,13 @@ struct KernelDraft {
   bool overlaps = false;
 };
 
-// The kernel that fills `home`, which has the value's shape, with `value`.
+// The kernel that fills `home`, which has the value's shape, with `value`. All realised values lie as `layouts` says.
 KernelDraft DraftValue(Graph& graph, Rewriter& simplify, const StoreOrder& stores,
-                       const absl::flat_hash_map<UOp*, UOp*>& homes, UOp* value, UOp* home);
+                       const absl::flat_hash_map<UOp*, UOp*>& homes, const Layouts& layouts, UOp* value, UOp* home);
 
 // The kernel of a STORE.
 KernelDraft DraftStore(Graph& graph, Rewriter& simplify, const StoreOrder& stores,
-                       const absl::flat_hash_map<UOp*, UOp*>& homes, UOp* store);
+                       const absl::flat_hash_map<UOp*, UOp*>& homes, const Layouts& layouts, UOp* store);
 
 // CALL `call` of the kernel `body` (opaque_calls.h).
 KernelDraft DraftCall(Graph& graph, const StoreOrder& stores, const absl::flat_hash_map<UOp*, UOp*>& homes, UOp* call,

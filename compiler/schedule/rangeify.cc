@@ -20,19 +20,25 @@ namespace {
 class KernelSplit {
  public:
   KernelSplit(Graph& graph, UOp* sink, const StoreOrder& stores, const KernelBodies& bodies,
-              absl::flat_hash_set<UOp*> realized)
+              absl::flat_hash_set<UOp*> realized, const Layouts& layouts)
       : graph_(graph),
         stores_(stores),
         bodies_(bodies),
         simplify_(SymbolicRules(), graph),
         order_(Toposort(sink)),
-        realized_(std::move(realized)) {}
+        realized_(std::move(realized)),
+        layouts_(layouts) {}
 
   // The calls in order, or nothing if no order lets every read see its state.
   std::optional<std::vector<UOp*>> Run() {
+    Drafts();
+    return ReadsTwoStates() ? std::nullopt : Order();
+  }
+
+  const std::vector<KernelDraft>& Drafts() {
     ChooseHomes();
     Draft();
-    return ReadsTwoStates() ? std::nullopt : Order();
+    return drafts_;
   }
 
  private:
@@ -74,7 +80,7 @@ class KernelSplit {
       if (uop->op() != Op::STORE) continue;
       const auto carried_out = store_of_home_.find(uop->src(1));
       if (carried_out != store_of_home_.end() && carried_out->second == uop) continue;
-      KernelDraft draft = DraftStore(graph_, simplify_, stores_, homes_, uop);
+      KernelDraft draft = DraftStore(graph_, simplify_, stores_, homes_, layouts_, uop);
       if (draft.overlaps) {
         // The whole value (and gate) first, then the copy.
         for (UOp* source : ComputedSources(uop)) {
@@ -82,7 +88,7 @@ class KernelSplit {
           homes_[source] = NewBuffer(source);
           DraftHome(source);
         }
-        draft = DraftStore(graph_, simplify_, stores_, homes_, uop);
+        draft = DraftStore(graph_, simplify_, stores_, homes_, layouts_, uop);
       }
       drafts_.push_back(std::move(draft));
     }
@@ -99,12 +105,12 @@ class KernelSplit {
   }
 
   void DraftHome(UOp* value) {
-    KernelDraft draft = DraftValue(graph_, simplify_, stores_, homes_, value, homes_[value]);
+    KernelDraft draft = DraftValue(graph_, simplify_, stores_, homes_, layouts_, value, homes_[value]);
     if (draft.overlaps) {
       // Its parameter cannot be its home after all; the STORE becomes a copy.
       store_of_home_.erase(value);
       homes_[value] = NewBuffer(value);
-      draft = DraftValue(graph_, simplify_, stores_, homes_, value, homes_[value]);
+      draft = DraftValue(graph_, simplify_, stores_, homes_, layouts_, value, homes_[value]);
     }
     if (auto store = store_of_home_.find(value); store != store_of_home_.end()) draft.store = store->second;
     of_value_[value] = drafts_.size();
@@ -175,6 +181,7 @@ class KernelSplit {
   Rewriter simplify_;
   const std::vector<UOp*> order_;
   const absl::flat_hash_set<UOp*> realized_;
+  const Layouts& layouts_;
   absl::flat_hash_map<UOp*, UOp*> homes_;
   absl::flat_hash_map<UOp*, UOp*> store_of_home_;  // the STORE that a value's own kernel carries out
   absl::flat_hash_map<UOp*, size_t> of_value_;     // the draft that fills a value's home
@@ -195,13 +202,22 @@ absl::flat_hash_set<UOp*> StatesOfWrittenStorage(UOp* sink, const StoreOrder& st
 
 }  // namespace
 
-absl::StatusOr<UOp*> Rangeify(Graph& graph, UOp* sink, const KernelBodies& bodies, absl::flat_hash_set<UOp*> realized) {
+Layouts LayoutsFor(Graph& graph, UOp* sink, const KernelBodies& bodies, const absl::flat_hash_set<UOp*>& realized) {
+  const auto may_choose = [](const UOp* value) { return MayHaveLayout(value); };
+  if (std::none_of(realized.begin(), realized.end(), may_choose)) return {};
   const StoreOrder stores(sink);
-  std::optional<std::vector<UOp*>> calls = KernelSplit(graph, sink, stores, bodies, realized).Run();
+  const Layouts by_shape;
+  return ChooseLayouts(KernelSplit(graph, sink, stores, bodies, realized, by_shape).Drafts());
+}
+
+absl::StatusOr<UOp*> Rangeify(Graph& graph, UOp* sink, const KernelBodies& bodies, absl::flat_hash_set<UOp*> realized,
+                              const Layouts& layouts) {
+  const StoreOrder stores(sink);
+  std::optional<std::vector<UOp*>> calls = KernelSplit(graph, sink, stores, bodies, realized, layouts).Run();
   if (!calls.has_value()) {
     const absl::flat_hash_set<UOp*> states = StatesOfWrittenStorage(sink, stores);
     realized.insert(states.begin(), states.end());
-    calls = KernelSplit(graph, sink, stores, bodies, std::move(realized)).Run();
+    calls = KernelSplit(graph, sink, stores, bodies, std::move(realized), layouts).Run();
     if (!calls.has_value()) {
       return MakeError(v1::UNSUPPORTED_OP,
                        "an AFTER reads a state of its storage at indices that are known only in a later state");

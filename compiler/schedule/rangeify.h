@@ -7,9 +7,13 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/statusor.h"
 #include "compiler/ir/graph.h"
+#include "compiler/schedule/layouts.h"
 #include "compiler/schedule/opaque_calls.h"
 
 namespace kiln::compiler {
+
+// The layouts (layouts.h) that are best for the kernels that Rangeify would make with none.
+Layouts LayoutsFor(Graph& graph, UOp* sink, const KernelBodies& bodies, const absl::flat_hash_set<UOp*>& realized);
 
 // `sink` is a Callify'd SINK in which nothing is Invalid, `bodies` are its CALLs', and `realized` its values that are
 // realised. LINEAR(CALL(kernel, buffer...)...), in the order to run. A kernel is
@@ -18,7 +22,8 @@ namespace kiln::compiler {
 // exists, everything inside a kernel has the shape (), and the kernel split is
 // fixed.
 // UNSUPPORTED_OP if no order of kernels and copies lets every read see its state.
-absl::StatusOr<UOp*> Rangeify(Graph& graph, UOp* sink, const KernelBodies& bodies, absl::flat_hash_set<UOp*> realized);
+absl::StatusOr<UOp*> Rangeify(Graph& graph, UOp* sink, const KernelBodies& bodies, absl::flat_hash_set<UOp*> realized,
+                              const Layouts& layouts = {});
 
 }  // namespace kiln::compiler
 

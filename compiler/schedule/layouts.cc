@@ -1,0 +1,177 @@
+#include "compiler/schedule/layouts.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <numeric>
+#include <optional>
+
+#include "absl/container/flat_hash_set.h"
+#include "compiler/kernel/ranges.h"
+#include "compiler/rules/linear.h"
+#include "compiler/schedule/callify.h"
+#include "compiler/schedule/kernel_graph.h"
+
+namespace kiln::compiler {
+namespace {
+
+constexpr int64_t kMinChannels = 16;  // fewer fill no vector
+constexpr size_t kMinRank = 3;        // of a matrix either axis is as good as the other to somebody
+constexpr double kProductWork = 64;   // multiply-adds that take as long as to move an element
+
+int64_t SizeOf(const UOp* range) { return range->src(0)->IsConst() ? range->src(0)->const_int() : 1; }
+
+double Iterations(absl::Span<UOp* const> ranges) {
+  double iterations = 1;
+  for (const UOp* range : ranges) iterations *= static_cast<double>(SizeOf(range));
+  return iterations;
+}
+
+// The axis of a row-major `shape` along which `range` moves `index`, all of its iterations inside the axis; none if it
+// does not move so.
+std::optional<size_t> AxisOf(const Shape& shape, UOp* index, UOp* range) {
+  const std::optional<int64_t> step = StrideIn(index, range);
+  if (!step.has_value() || *step == 0) return std::nullopt;
+  int64_t stride = NumElements(shape);
+  for (size_t axis = 0; axis < shape.size(); ++axis) {
+    const auto size = int64_t{shape[axis]};
+    stride /= size;
+    if (size == 1 || std::llabs(*step) < stride || *step % stride != 0) continue;
+    return (SizeOf(range) - 1) * std::llabs(*step / stride) < size ? std::optional(axis) : std::nullopt;
+  }
+  return std::nullopt;
+}
+
+UOp* WithoutCasts(UOp* uop) {
+  while (uop->op() == Op::CAST) uop = uop->src(0);
+  return uop;
+}
+
+std::vector<UOp*> LoadsIn(UOp* root) {
+  std::vector<UOp*> loads;
+  for (UOp* uop : Toposort(root)) {
+    if (uop->op() == Op::LOAD && uop->src(0)->op() == Op::INDEX) loads.push_back(uop);
+  }
+  return loads;
+}
+
+class Election {
+ public:
+  explicit Election(absl::Span<const KernelDraft> drafts) : drafts_(drafts) {
+    for (const KernelDraft& draft : drafts) {
+      // What lives in a caller's buffer lies as the caller says.
+      if (draft.value != nullptr && draft.store == nullptr && MayHaveLayout(draft.value))
+        candidates_[draft.output] = draft.value;
+    }
+    for (const KernelDraft& draft : drafts) {
+      if (draft.call == nullptr) continue;  // whose kernel is a client's own
+      for (const UOp* storage : draft.call->src().subspan(1)) candidates_.erase(storage);
+    }
+  }
+
+  Layouts Run() {
+    for (size_t i = drafts_.size(); i-- > 0;) {
+      const KernelDraft& draft = drafts_[i];
+      if (draft.sink == nullptr || draft.sink->src(0)->op() != Op::END) continue;
+      const auto found = candidates_.find(draft.output);
+      if (found != candidates_.end() && found->second == draft.value) Elect(draft.value);
+      Vote(draft);
+    }
+    return std::move(chosen_);
+  }
+
+ private:
+  void Elect(const UOp* value) {
+    const Shape& shape = value->shape();
+    const std::vector<double>& votes = VotesFor(value);
+    const auto best = static_cast<size_t>(std::max_element(votes.begin(), votes.end()) - votes.begin());
+    if (votes[best] <= votes.back() || int64_t{shape[best]} < kMinChannels) return;
+    std::vector<int64_t> order(shape.size());
+    std::iota(order.begin(), order.end(), int64_t{0});
+    std::rotate(order.begin() + static_cast<int64_t>(best), order.begin() + static_cast<int64_t>(best) + 1,
+                order.end());
+    chosen_[value] = std::move(order);
+  }
+
+  std::vector<double>& VotesFor(const UOp* value) {
+    std::vector<double>& votes = votes_[value];
+    votes.resize(value->shape().size());
+    return votes;
+  }
+
+  void Vote(const KernelDraft& draft) {
+    UOp* end = draft.sink->src(0);
+    const absl::Span<UOp* const> outputs = end->src().subspan(1);
+    absl::flat_hash_set<const UOp*> counted;
+    for (UOp* uop : Toposort(end)) {
+      if (uop->op() == Op::REDUCE) VoteAsProduct(uop, outputs, counted);
+    }
+    // All else is read as the result is written.
+    UOp* last = LastOutput(draft, outputs);
+    if (last == nullptr) return;
+    for (UOp* load : LoadsIn(end)) {
+      if (!counted.contains(load)) VoteFor(load, last, Iterations(outputs));
+    }
+  }
+
+  // The loop that walks what the kernel writes along memory.
+  UOp* LastOutput(const KernelDraft& draft, absl::Span<UOp* const> outputs) const {
+    UOp* index = draft.sink->src(0)->src(0)->src(0)->src(1);
+    const auto chosen = draft.value == nullptr ? chosen_.end() : chosen_.find(draft.value);
+    for (UOp* range : outputs) {
+      if (chosen == chosen_.end()
+              ? StrideIn(index, range) == 1
+              : AxisOf(draft.value->shape(), index, range) == static_cast<size_t>(chosen->second.back()))
+        return range;
+    }
+    return nullptr;
+  }
+
+  // Of a sum of products with what is no intermediate value: weights.
+  void VoteAsProduct(UOp* reduce, absl::Span<UOp* const> outputs, absl::flat_hash_set<const UOp*>& counted) {
+    UOp* product = WithoutCasts(reduce->src(0));
+    if (reduce->arg_as<ReduceArg>().op != Op::ADD || product->op() != Op::MUL) return;
+    const absl::Span<UOp* const> reduced = reduce->src().subspan(1);
+    const double work = Iterations(outputs) * Iterations(reduced) / kProductWork;
+    for (const size_t side : {size_t{0}, size_t{1}}) {
+      const std::vector<UOp*> others = LoadsIn(product->src(1 - side));
+      const bool by_weights = !others.empty() && std::all_of(others.begin(), others.end(), [](const UOp* load) {
+        return StorageOf(load->src(0))->op() == Op::PARAM;
+      });
+      for (UOp* load : LoadsIn(product->src(side))) {
+        const auto found = candidates_.find(StorageOf(load->src(0)));
+        if (found == candidates_.end() || !counted.insert(load).second) continue;
+        if (!by_weights) {
+          VotesFor(found->second).back() += work;
+          continue;
+        }
+        for (UOp* range : reduced) {
+          if (SizeOf(range) >= kMinChannels) VoteFor(load, range, work);
+        }
+      }
+    }
+  }
+
+  // That what `range` walks should be last in what is loaded.
+  void VoteFor(const UOp* load, UOp* range, double weight) {
+    const auto found = candidates_.find(StorageOf(load->src(0)));
+    if (found == candidates_.end()) return;
+    const std::optional<size_t> axis = AxisOf(found->second->shape(), load->src(0)->src(1), range);
+    if (axis.has_value()) VotesFor(found->second)[*axis] += weight;
+  }
+
+  const absl::Span<const KernelDraft> drafts_;
+  absl::flat_hash_map<const UOp*, const UOp*> candidates_;  // storage -> the value in it
+  absl::flat_hash_map<const UOp*, std::vector<double>> votes_;
+  Layouts chosen_;
+};
+
+}  // namespace
+
+bool MayHaveLayout(const UOp* value) {
+  const Shape& shape = value->shape();
+  return shape.size() >= kMinRank && IsConst(shape) && NumElements(shape) > 0;
+}
+
+Layouts ChooseLayouts(absl::Span<const KernelDraft> drafts) { return Election(drafts).Run(); }
+
+}  // namespace kiln::compiler
