@@ -37,7 +37,7 @@ inline constexpr int64_t kLikelySize = 16;        // of a loop whose size each r
 
 struct Machine {
   explicit Machine(const v1::Target& target, int64_t item);
-  int64_t lanes, registers, cores, l2_bytes;
+  int64_t lanes, registers, cores, l1_bytes, l2_bytes;
 };
 
 inline int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }

@@ -1,6 +1,7 @@
 #include "compiler/opt/cpu/matmul.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "compiler/kernel/core_products.h"
 #include "compiler/opt/cpu/lanes_apart.h"
@@ -14,6 +15,9 @@ namespace {
 
 constexpr int64_t kMinDepth = 128;  // terms of a reduction that are worth taking accumulators from memory and back
 constexpr int64_t kRowsForOne = 4;  // that cost no more than one, where each vector comes from beyond the L2 cache
+constexpr int64_t kMostRows = 14;
+constexpr int64_t kSetBytes = 4096;       // after which lines are of the same set of the L1 cache
+constexpr double kL2VectorCycles = 1;     // of a vector that comes from the L2 cache, and does not hide behind the rest
 constexpr double kGatedAccessCycles = 2;  // of one scalar or one vector that is read in place, under a gate
 
 class Chooser {
@@ -23,12 +27,14 @@ class Chooser {
         product_(std::move(product)),
         lanes_(machine.lanes),
         registers_(machine.registers),
+        l1_bytes_(machine.l1_bytes),
         l2_bytes_(machine.l2_bytes) {}
 
   // What the best tile costs; nothing if there is none.
   std::optional<double> Run() {
     for (size_t a : {size_t{0}, size_t{1}}) {
-      for (size_t row = 0; row < product_.outputs; ++row) {
+      // Of equals, rows that are nearer each other.
+      for (size_t row = product_.outputs; row-- > 0;) {
         for (size_t column = 0; column < product_.outputs; ++column) {
           if (!MayTile(row, column) || !product_.Walks(a, row, column) || !product_.Walks(1 - a, column, row)) continue;
           TryLanesOfOutput(a, row, column);
@@ -62,6 +68,14 @@ class Chooser {
   // comes from memory: the last tile computes all of them, however few are left.
   int64_t MaxRows(size_t row) const {
     return product_.varies[row] ? std::min(kRowsForOne, product_.Size(row)) : std::min(kRowsApart, product_.Size(row));
+  }
+  // The same of scalars of operand `a`, of which each row keeps a line in the L1 cache: as many as its sets hold where
+  // the rows' steps leave some of them out.
+  int64_t MaxRows(size_t a, size_t row) const {
+    const auto& step = product_.operands[a].strides[row];
+    if (product_.varies[row] || !step.has_value()) return MaxRows(row);
+    const int64_t sets = kSetBytes / std::gcd(kSetBytes, std::max<int64_t>(std::abs(*step) * product_.item, 64));
+    return std::min(product_.Size(row), std::clamp(sets * kRowsApart / 2, kRowsApart, kMostRows));
   }
 
   // Whether operand `b` may be copied: where rows vary there may be one, which a copy must not wait for.
@@ -113,15 +127,17 @@ class Chooser {
       const int64_t panel_bytes = PanelBytes(tile);
       const bool far_apart = n * k * product_.item > l2_bytes_ / 4 && !LiesInOrder(tile);
       const bool fits = panel_bytes <= std::min(kMaxLocalBytes, l2_bytes_ * 3 / 4);
-      for (tile.rows = 1; tile.rows <= MaxRows(row); ++tile.rows) {
+      const double from_l2 = panel_bytes > l1_bytes_ / 2 ? kL2VectorCycles : 0;
+      for (tile.rows = 1; tile.rows <= MaxRows(a, row); ++tile.rows) {
         const int64_t accumulators = tile.rows * vectors;
         if (accumulators + vectors + 1 > registers_) break;
         const auto r = static_cast<double>(tile.rows), v = static_cast<double>(vectors);
         double iteration_cycles = std::max({r * v / kFmasPerCycle, (r + v) / kLoadsPerCycle, kFmaLatency}) +
-                                  kLoadWeight * (r + v) + (far + gated_row) * r;
+                                  kLoadWeight * (r + v) + (far + gated_row) * r + from_l2 * v;
         const double blocks = static_cast<double>(CeilDiv(m, tile.rows));
         const double tiles = batches * static_cast<double>(panels) * blocks;
-        const double fill = batches * static_cast<double>(panels * k) *
+        const std::vector<size_t> inside = InsideAxes(machine_, product_, tile, static_cast<int64_t>(blocks), panels);
+        const double fill = static_cast<double>(OuterIterations(product_, tile, inside) * panels * k) *
                             (product_.operands[tile.b].constant ? v * kPackedCycles
                              : contiguous      ? v * (product_.operands[tile.b].gated ? kGatedCycles : kCopyCycles)
                              : tile.transposed ? v * kTransposeCycles
@@ -265,8 +281,12 @@ class Chooser {
                                         : static_cast<double>(row_bytes / 4 * tile.rows) *
                                               (words_of_a ? kCopyCycles / static_cast<double>(lanes_)
                                                           : kGatherCycles * static_cast<double>(terms));
-    tile.cost = batches * (static_cast<double>(panels) * (blocks * product + fill) +
-                           static_cast<double>(panels / tile.panels) * (blocks * copy + far));
+    const auto groups = static_cast<double>(panels / tile.panels);
+    const std::vector<size_t> inside =
+        InsideAxes(machine_, product_, tile, static_cast<int64_t>(blocks), panels / tile.panels);
+    const auto outer = static_cast<double>(OuterIterations(product_, tile, inside));
+    tile.cost = batches * (static_cast<double>(panels) * blocks * product + groups * (blocks * copy + far)) +
+                outer * static_cast<double>(panels) * fill;
     Consider(tile);
   }
 
@@ -307,7 +327,7 @@ class Chooser {
 
   const Machine& machine_;
   Product product_;
-  int64_t lanes_, registers_, l2_bytes_;
+  int64_t lanes_, registers_, l1_bytes_, l2_bytes_;
   std::optional<MatmulTile> best_;
 };
 

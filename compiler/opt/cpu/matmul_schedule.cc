@@ -44,16 +44,19 @@ class Scheduler {
     const auto inner = static_cast<int64_t>(product_.outputs) - 1;
     auto place = static_cast<size_t>(inner);
     Move(tile.row, place);
-    // Those that vary stand between, so that what is shared out is a number of iterations, whichever it is.
+    // Those that vary stand between, so that what is shared out is a number of iterations, whichever it is; and those
+    // that the panel does not depend on, for all of which it is copied once.
     bool panel_varies = false;
+    const std::vector<size_t> inside = InsideAxes(machine_, product_, tile, blocks, panels);
     for (size_t axis = product_.outputs; axis-- > 0;) {
-      if (!product_.varies[axis] || axis == tile.row) continue;
+      const bool is_inside = std::count(inside.begin(), inside.end(), axis) > 0;
+      if ((!product_.varies[axis] && !is_inside) || axis == tile.row) continue;
       Move(axis, --place);
-      panel_varies = panel_varies || product_.operands[tile.b].depends[axis];
+      panel_varies = panel_varies || (product_.varies[axis] && product_.operands[tile.b].depends[axis]);
     }
     const auto varying = inner - static_cast<int64_t>(place);
     Move(tile.column, --place);
-    const int64_t parts = Parts(tile, blocks, panels * Batches(tile));
+    const int64_t parts = Parts(tile, inside, blocks, panels);
     if (parts > 1) {
       OptOp split{OptOp::kSplit, static_cast<int>(inner), blocks / parts, AxisType::kLoop};
       opts_.push_back(split);
@@ -80,22 +83,29 @@ class Scheduler {
   // of the rows; tiles of rows; the panels of a group.
   std::vector<OptOp> RunTiles(const MatmulTile& tile, int64_t blocks, int64_t panels) {
     auto place = static_cast<int64_t>(product_.outputs) - 2;
+    MatmulTile group = tile;
+    group.columns *= tile.panels;
+    const std::vector<size_t> inside = InsideAxes(machine_, product_, tile, blocks, panels / tile.panels);
     Move(tile.row, product_.outputs - 1);
+    for (size_t i = inside.size(); i-- > 0;) Move(inside[i], static_cast<size_t>(place--));
     Move(tile.column, static_cast<size_t>(place));
     const auto split = [&](int64_t axis, int64_t amount) {
       opts_.push_back({OptOp::kSplit, static_cast<int>(axis), amount, AxisType::kLoop});
     };
     const auto swap = [&](int64_t axis) { opts_.push_back({OptOp::kSwap, static_cast<int>(axis), axis + 1}); };
+    const auto between = static_cast<int64_t>(inside.size());
     if (tile.panels > 1) {
       split(place, tile.panels);
-      swap(place + 1);
+      for (int64_t axis = place + 1; axis <= place + 1 + between; ++axis) swap(axis);
     }
-    MatmulTile group = tile;
-    group.columns *= tile.panels;
-    const int64_t parts = Parts(group, blocks, panels / tile.panels * Batches(tile));
-    if (parts > 1) split(++place, blocks / parts);
+    const int64_t parts = Parts(group, inside, blocks, panels / tile.panels);
+    if (parts > 1) {
+      split(place + 1 + between, blocks / parts);
+      for (int64_t axis = place + between; axis > place; --axis) swap(axis);
+      ++place;
+    }
     if (tile.copy) Copy(tile, place);
-    if (tile.copy_rows) CopyWords(tile.a, place + 1);
+    if (tile.copy_rows) CopyWords(tile.a, place + between + 1);
     for (int64_t axis = place; axis > 0; --axis) opts_.push_back({OptOp::kFuse, static_cast<int>(axis - 1)});
     opts_.push_back({OptOp::kThread, 0});
     return std::move(opts_);
@@ -122,13 +132,7 @@ class Scheduler {
   }
 
   // Iterations of the other loops of the output whose sizes are numbers.
-  int64_t Batches(const MatmulTile& tile) const {
-    int64_t batches = 1;
-    for (size_t axis = 0; axis < product_.outputs; ++axis) {
-      if (axis != tile.row && axis != tile.column && !product_.varies[axis]) batches *= product_.Size(axis);
-    }
-    return batches;
-  }
+  int64_t Batches(const MatmulTile& tile) const { return OuterIterations(product_, tile, {}); }
 
   // Whether the rows are what threads take turns at, however many a run has: there are too few columns.
   bool RowsAreShared(const MatmulTile& tile, int64_t panels) const {
@@ -148,8 +152,10 @@ class Scheduler {
   }
 
   // Into how many blocks the rows are cut, so that each thread gets its share.
-  int64_t Parts(const MatmulTile& tile, int64_t blocks, int64_t iterations) const {
+  int64_t Parts(MatmulTile tile, absl::Span<const size_t> inside, int64_t blocks, int64_t panels) const {
     if (product_.varies[tile.row]) return 1;
+    const int64_t iterations = panels * OuterIterations(product_, tile, inside);
+    for (const size_t axis : inside) tile.rows *= product_.Size(axis);  // of a block, with all that is done for each
     const int64_t least = FewestParts(machine_, product_, tile, blocks);
     if (machine_.cores == 1) return least;
     const auto uneven = [&](int64_t parts) {
@@ -174,6 +180,30 @@ class Scheduler {
 };
 
 }  // namespace
+
+int64_t OuterIterations(const Product& product, const MatmulTile& tile, absl::Span<const size_t> inside) {
+  int64_t iterations = 1;
+  for (size_t axis = 0; axis < product.outputs; ++axis) {
+    if (axis == tile.row || axis == tile.column || product.varies[axis]) continue;
+    if (std::find(inside.begin(), inside.end(), axis) == inside.end()) iterations *= product.Size(axis);
+  }
+  return iterations;
+}
+
+std::vector<size_t> InsideAxes(const Machine& machine, const Product& product, const MatmulTile& tile, int64_t blocks,
+                               int64_t panels) {
+  std::vector<size_t> inside;
+  if (product.AnyVaries() || tile.depth > 0) return inside;
+  for (size_t axis = 0; axis < product.outputs; ++axis) {
+    if (axis != tile.row && axis != tile.column && product.Walks(tile.a, axis, tile.column) &&
+        !product.operands[tile.b].depends[axis])
+      inside.push_back(axis);
+  }
+  // Each core must get some.
+  while (!inside.empty() && blocks * panels * OuterIterations(product, tile, inside) < machine.cores)
+    inside.erase(inside.begin());
+  return inside;
+}
 
 int64_t LeastParts(const Machine& machine, const Product& product, const MatmulTile& tile, int64_t blocks) {
   const int64_t max_blocks = MaxCut(machine) / (tile.rows * tile.columns * product.item);

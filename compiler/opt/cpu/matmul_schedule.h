@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/types/span.h"
 #include "compiler/opt/apply.h"
 #include "compiler/opt/product.h"
 
@@ -33,6 +34,14 @@ struct MatmulTile {
 
 // Bytes of a panel of a part of the reduction, and of the accumulators that wait for the next.
 inline int64_t MaxCut(const Machine& machine) { return machine.l2_bytes / 4; }
+
+// The loops of the output, outermost first, that stand inside of those over `panels` of columns: the panel does not
+// depend on them, and so many panels and `blocks` of rows are enough for all cores.
+std::vector<size_t> InsideAxes(const Machine& machine, const Product& product, const MatmulTile& tile, int64_t blocks,
+                               int64_t panels);
+
+// Iterations of the loops of the output that have constant sizes and are neither the tile's nor `inside`.
+int64_t OuterIterations(const Product& product, const MatmulTile& tile, absl::Span<const size_t> inside);
 
 // The fewest parts of equally many of the `blocks` of rows whose accumulators fit where they wait; 0: none.
 int64_t LeastParts(const Machine& machine, const Product& product, const MatmulTile& tile, int64_t blocks);
