@@ -1,6 +1,7 @@
 #include "compiler/schedule/layouts.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <numeric>
 #include <optional>
@@ -52,6 +53,24 @@ std::vector<UOp*> LoadsIn(UOp* root) {
     if (uop->op() == Op::LOAD && uop->src(0)->op() == Op::INDEX) loads.push_back(uop);
   }
   return loads;
+}
+
+// A sum of products, and over what.
+struct Product {
+  std::array<UOp*, 2> factors;
+  absl::Span<UOp* const> reduced;
+};
+std::optional<Product> ProductOf(UOp* reduce) {
+  UOp* product = WithoutCasts(reduce->src(0));
+  if (reduce->arg_as<ReduceArg>().op != Op::ADD || product->op() != Op::MUL) return std::nullopt;
+  return Product{{product->src(0), product->src(1)}, reduce->src().subspan(1)};
+}
+
+// Whether a factor is made of no intermediate value.
+bool OfWeights(UOp* factor) {
+  const std::vector<UOp*> loads = LoadsIn(factor);
+  return !loads.empty() && std::all_of(loads.begin(), loads.end(),
+                                       [](const UOp* load) { return StorageOf(load->src(0))->op() == Op::PARAM; });
 }
 
 class Election {
@@ -128,23 +147,19 @@ class Election {
 
   // Of a sum of products with what is no intermediate value: weights.
   void VoteAsProduct(UOp* reduce, absl::Span<UOp* const> outputs, absl::flat_hash_set<const UOp*>& counted) {
-    UOp* product = WithoutCasts(reduce->src(0));
-    if (reduce->arg_as<ReduceArg>().op != Op::ADD || product->op() != Op::MUL) return;
-    const absl::Span<UOp* const> reduced = reduce->src().subspan(1);
-    const double work = Iterations(outputs) * Iterations(reduced) / kProductWork;
+    const std::optional<Product> product = ProductOf(reduce);
+    if (!product.has_value()) return;
+    const double work = Iterations(outputs) * Iterations(product->reduced) / kProductWork;
     for (const size_t side : {size_t{0}, size_t{1}}) {
-      const std::vector<UOp*> others = LoadsIn(product->src(1 - side));
-      const bool by_weights = !others.empty() && std::all_of(others.begin(), others.end(), [](const UOp* load) {
-        return StorageOf(load->src(0))->op() == Op::PARAM;
-      });
-      for (UOp* load : LoadsIn(product->src(side))) {
+      const bool by_weights = OfWeights(product->factors[1 - side]);
+      for (UOp* load : LoadsIn(product->factors[side])) {
         const auto found = candidates_.find(StorageOf(load->src(0)));
         if (found == candidates_.end() || !counted.insert(load).second) continue;
         if (!by_weights) {
           VotesFor(found->second).back() += work;
           continue;
         }
-        for (UOp* range : reduced) {
+        for (UOp* range : product->reduced) {
           if (SizeOf(range) >= kMinChannels) VoteFor(load, range, work);
         }
       }
@@ -170,6 +185,32 @@ class Election {
 bool MayHaveLayout(const UOp* value) {
   const Shape& shape = value->shape();
   return shape.size() >= kMinRank && IsConst(shape) && NumElements(shape) > 0;
+}
+
+absl::flat_hash_set<const UOp*> PaddedFactors(absl::Span<const KernelDraft> drafts) {
+  absl::flat_hash_map<const UOp*, const UOp*> values;
+  for (const KernelDraft& draft : drafts) {
+    if (draft.value != nullptr) values[draft.output] = draft.value;
+  }
+  absl::flat_hash_set<const UOp*> padded;
+  for (const KernelDraft& draft : drafts) {
+    if (draft.sink == nullptr) continue;
+    for (UOp* uop : Toposort(draft.sink)) {
+      if (uop->op() != Op::REDUCE) continue;
+      const std::optional<Product> product = ProductOf(uop);
+      if (!product.has_value()) continue;
+      for (const size_t side : {size_t{0}, size_t{1}}) {
+        if (!OfWeights(product->factors[1 - side])) continue;
+        for (const UOp* load : LoadsIn(product->factors[side])) {
+          if (load->src().size() < 3) continue;
+          const UOp* storage = StorageOf(load->src(0));
+          const auto found = values.find(storage);
+          padded.insert(found == values.end() ? storage : found->second);
+        }
+      }
+    }
+  }
+  return padded;
 }
 
 Layouts ChooseLayouts(absl::Span<const KernelDraft> drafts) { return Election(drafts).Run(); }

@@ -15,6 +15,8 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/types/span.h"
 #include "compiler/ir/graph.h"
 
 namespace kiln::compiler {
@@ -26,6 +28,10 @@ using Layouts = absl::flat_hash_map<const UOp*, std::vector<int64_t>>;
 
 // Whether there is anything to choose.
 bool MayHaveLayout(const UOp* value);
+
+// The values of which a product with weights reads factors under gates: what it reads lies around an image. With the
+// zeros in memory, and channels last, it needs neither a gate nor a copy.
+absl::flat_hash_set<const UOp*> PaddedFactors(absl::Span<const KernelDraft> drafts);
 
 // `drafts` are a function's kernels with all values in the order of their shapes.
 Layouts ChooseLayouts(absl::Span<const KernelDraft> drafts);

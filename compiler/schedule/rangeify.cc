@@ -35,6 +35,7 @@ class KernelSplit {
     return ReadsTwoStates() ? std::nullopt : Order();
   }
 
+  const std::vector<KernelDraft>& drafts() const { return drafts_; }
   const std::vector<KernelDraft>& Drafts() {
     ChooseHomes();
     Draft();
@@ -202,11 +203,16 @@ absl::flat_hash_set<UOp*> StatesOfWrittenStorage(UOp* sink, const StoreOrder& st
 
 }  // namespace
 
-Layouts LayoutsFor(Graph& graph, UOp* sink, const KernelBodies& bodies, const absl::flat_hash_set<UOp*>& realized) {
-  const auto may_choose = [](const UOp* value) { return MayHaveLayout(value); };
-  if (std::none_of(realized.begin(), realized.end(), may_choose)) return {};
+Layouts LayoutsFor(Graph& graph, UOp* sink, const KernelBodies& bodies, absl::flat_hash_set<UOp*>& realized) {
+  if (std::none_of(realized.begin(), realized.end(), MayHaveLayout)) return {};
   const StoreOrder stores(sink);
   const Layouts by_shape;
+  KernelSplit split(graph, sink, stores, bodies, realized, by_shape);
+  const absl::flat_hash_set<const UOp*> padded = PaddedFactors(split.Drafts());
+  if (padded.empty()) return ChooseLayouts(split.drafts());
+  for (UOp* uop : Toposort(sink)) {
+    if (uop->op() == Op::PAD && padded.contains(uop->src(0)) && MayHaveLayout(uop)) realized.insert(uop);
+  }
   return ChooseLayouts(KernelSplit(graph, sink, stores, bodies, realized, by_shape).Drafts());
 }
 

@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <functional>
 #include <map>
 #include <numeric>
@@ -13,6 +14,7 @@
 #include "base/check.h"
 #include "compiler/compile.h"
 #include "compiler/ir/dtype.h"
+#include "compiler/tools/dump_observer.h"
 #include "runtime/exec/load.h"
 #include "runtime/observer.h"
 #include "tests/bench/models.h"
@@ -67,7 +69,10 @@ void Profile(const v1::Graph& graph, uint32_t threads, int turns, size_t rows, b
   testing::CpuEngine engine(threads);
   compiler::Options options;
   if (!plain) options.constants = WeightSlots(graph);
-  const auto executable = compiler::Compile(graph, engine.device().target(), options);
+  const char* folder = std::getenv("KILN_DUMP");
+  compiler::DumpObserver dump(folder == nullptr ? "" : folder);
+  const auto executable =
+      compiler::Compile(graph, engine.device().target(), options, folder == nullptr ? nullptr : &dump);
   KILN_CHECK(executable.ok());
   const auto program = engine.Load(*executable);
   KILN_CHECK(program.ok());

@@ -114,12 +114,13 @@ class Chooser {
     if (product_.store[column] != 1) return;
     const int64_t m = product_.Size(row), n = product_.Size(column), k = product_.ReducedSize();
     const double batches = product_.Batches(row, column);
-    const double a_bytes = static_cast<double>(m) * static_cast<double>(k) * static_cast<double>(product_.item);
     // What is gated and read in place is gated in each iteration.
     const double gated_row = product_.operands[tile.a].gated ? kGatedAccessCycles : 0;
     const double gated_vector = product_.operands[tile.b].gated ? kGatedAccessCycles : 0;
-    const double far =
-        a_bytes > 4 * static_cast<double>(l2_bytes_) ? static_cast<double>(product_.item) / kFarBytesPerCycle : 0;
+    // Each panel reads all rows anew.
+    const double far = product_.operands[tile.a].bytes > static_cast<double>(l2_bytes_)
+                           ? static_cast<double>(product_.item) / kFarBytesPerCycle
+                           : 0;
     for (int64_t vectors = 1; vectors <= 4; ++vectors) {
       if (vectors > 1 && (vectors - 1) * lanes_ >= n) break;
       tile.columns = vectors * lanes_;
