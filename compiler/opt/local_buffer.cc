@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <iterator>
+#include <numeric>
 #include <optional>
 #include <utility>
 
@@ -74,8 +75,9 @@ std::pair<int64_t, int64_t> VectorOf(UOp* sink) {
 // What a copy holds: the places along its axes, outermost first, and then what each lane reads.
 struct Layout {
   std::vector<WalkedAxis> axes;
-  std::vector<UOp*> lanes;  // by dimension, if vectors are read; else they are parts of the axes
-  bool constant = true;     // sizes are numbers; nothing else holds if not
+  std::vector<UOp*> lanes;   // by dimension, if vectors are read; else they are parts of the axes
+  std::vector<size_t> walk;  // the axes in the order in which places are counted, outermost first
+  bool constant = true;      // sizes are numbers; nothing else holds if not
 
   int64_t Elements() const {
     int64_t elements = 1;
@@ -295,7 +297,8 @@ int64_t LocalBytes(UOp* sink) {
 UOp* CopyToLocal(Graph& graph, UOp* sink, UOp* operand, UOp* level, UOp* along) {
   const Layout layout = LayoutOf(sink, operand, level, along);
   UOp* place = Idx(graph, 0);
-  for (const WalkedAxis& axis : layout.axes) {
+  for (const size_t number : layout.walk) {
+    const WalkedAxis& axis = layout.axes[number];
     place = Mul(graph, place, Idx(graph, axis.extent));
     for (const auto& [range, step] : axis.parts) place = Add(graph, place, Mul(graph, range, Idx(graph, step)));
   }

@@ -13,7 +13,7 @@
 namespace kiln::compiler {
 
 // -- The machine, in cycles: what cores of the last ten years have in common.
-inline constexpr double kFmasPerCycle = 2, kLoadsPerCycle = 2, kFmaLatency = 4;
+inline constexpr double kFmasPerCycle = 2, kLoadsPerCycle = 1.5, kFmaLatency = 4;
 inline constexpr double kLoadWeight = 0.04;       // of a load that the ports have room for: it may miss
 inline constexpr double kCopyCycles = 4;          // of one vector into a local buffer
 inline constexpr double kTransposeCycles = 6;     // of one vector of a square tile that is transposed on its way

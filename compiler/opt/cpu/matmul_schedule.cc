@@ -31,6 +31,7 @@ class Scheduler {
     Lanes(tile.lane, machine_.lanes, tile.reduced ? AxisType::kUnroll : AxisType::kUpcast, tile.dots ? 3 : 2);
     Lanes(tile.column, vectors, AxisType::kUpcast, 1);
     if (tile.dots) Lanes(tile.reduced_axis, product_.terms, AxisType::kUnroll, 2);
+    if (tile.copy && tile.depth == 0) MoveNeighboursInside(tile);
 
     if (tile.panels > 0) return RunTiles(tile, blocks, panels);
     if (RowsAreShared(tile, panels)) {
@@ -129,6 +130,18 @@ class Scheduler {
   }
   void CopyWords(size_t operand, int64_t level) {
     opts_.push_back({OptOp::kLocal, static_cast<int>(level), static_cast<int64_t>(operand + product_.operands.size())});
+  }
+
+  // The rows' own order in memory is that in which the innermost loop walks them: of many places that are reduced, each
+  // row would keep a line in the cache. The copy follows.
+  void MoveNeighboursInside(const MatmulTile& tile) {
+    const auto& steps = product_.operands[tile.a].strides;
+    const size_t last = product_.sizes.size() - 1;
+    for (size_t axis = product_.outputs; axis < last; ++axis) {
+      if (steps[axis] != 1) continue;
+      opts_.push_back({OptOp::kSwap, static_cast<int>(axis), static_cast<int64_t>(last)});
+      return;
+    }
   }
 
   // Iterations of the other loops of the output whose sizes are numbers.
