@@ -112,10 +112,24 @@ Layout LayoutOf(UOp* sink, UOp* operand, UOp* level, const UOp* along = nullptr)
     layout.lanes.clear();
   }
   layout.axes = WalkedAxes(operand, walked);
-  if (layout.lanes.empty() && along != nullptr) {
-    std::stable_partition(layout.axes.begin(), layout.axes.end(),
-                          [&](const WalkedAxis& axis) { return axis.parts.size() > 1 || axis.unit() != along; });
+  layout.walk.resize(layout.axes.size());
+  std::iota(layout.walk.begin(), layout.walk.end(), size_t{0});
+  if (layout.lanes.empty()) {
+    std::stable_partition(layout.walk.begin(), layout.walk.end(), [&](size_t axis) {
+      return layout.axes[axis].parts.size() > 1 || layout.axes[axis].unit() != along;
+    });
+    return layout;
   }
+  // Vectors lie as the loops of the reduction read them.
+  const absl::Span<UOp* const> loops = reduce->src().subspan(1);
+  const auto depth = [&](size_t axis) {
+    return std::find(loops.begin(), loops.end(), layout.axes[axis].unit()) - loops.begin();
+  };
+  const bool only_reduced = std::all_of(layout.walk.begin(), layout.walk.end(), [&](size_t axis) {
+    return layout.axes[axis].parts.size() == 1 && depth(axis) < static_cast<int64_t>(loops.size());
+  });
+  if (only_reduced)
+    std::sort(layout.walk.begin(), layout.walk.end(), [&](size_t a, size_t b) { return depth(a) < depth(b); });
   return layout;
 }
 

@@ -311,12 +311,14 @@ class Chooser {
       const double far = a_bytes > static_cast<double>(l2_bytes_)
                              ? static_cast<double>(lanes_ * product_.item) / kFarBytesPerCycle
                              : 0;
+      // Columns lie apart, and nothing foresees where they are read next.
+      const double from_l2 = product_.operands[tile.b].bytes > static_cast<double>(l1_bytes_) ? 2 * kL2VectorCycles : 0;
       for (tile.rows = 1; tile.rows <= MaxRows(row); ++tile.rows) {
         for (tile.columns = 1; tile.columns <= std::min<int64_t>(8, n); ++tile.columns) {
           if (tile.rows * tile.columns + std::min(tile.rows, tile.columns) + 1 > registers_) break;
           const auto r = static_cast<double>(tile.rows), c = static_cast<double>(tile.columns);
           const double iteration_cycles = std::max({r * c / kFmasPerCycle, (r + c) / kLoadsPerCycle, kFmaLatency}) +
-                                          3 * kLoadWeight * (r + c) + far * r;
+                                          3 * kLoadWeight * (r + c) + far * r + from_l2 * c;
           tile.cost = product_.Batches(row, column) *
                       static_cast<double>(CeilDiv(m, tile.rows) * CeilDiv(n, tile.columns)) *
                       (steps * iteration_cycles + kReduceCycles * r * c);
