@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <bit>
 #include <iterator>
-#include <numeric>
 #include <optional>
 #include <utility>
 
@@ -13,6 +12,7 @@
 #include "compiler/kernel/dots.h"
 #include "compiler/kernel/expand.h"
 #include "compiler/kernel/ranges.h"
+#include "compiler/opt/hoist.h"
 #include "compiler/opt/walked_axes.h"
 #include "compiler/rewrite/rewrite.h"
 #include "compiler/rules/linear.h"
@@ -75,9 +75,8 @@ std::pair<int64_t, int64_t> VectorOf(UOp* sink) {
 // What a copy holds: the places along its axes, outermost first, and then what each lane reads.
 struct Layout {
   std::vector<WalkedAxis> axes;
-  std::vector<UOp*> lanes;   // by dimension, if vectors are read; else they are parts of the axes
-  std::vector<size_t> walk;  // the axes in the order in which places are counted, outermost first
-  bool constant = true;      // sizes are numbers; nothing else holds if not
+  std::vector<UOp*> lanes;  // by dimension, if vectors are read; else they are parts of the axes
+  bool constant = true;     // sizes are numbers; nothing else holds if not
 
   int64_t Elements() const {
     int64_t elements = 1;
@@ -86,6 +85,18 @@ struct Layout {
     return elements;
   }
 };
+
+// By how much the place of the only LOAD in `operand` moves with `range`; 0 if there is no such number.
+int64_t StepOfLoad(UOp* operand, UOp* range) {
+  std::optional<int64_t> step = 0;
+  size_t loads = 0;
+  for (const UOp* uop : Toposort(operand)) {
+    if (uop->op() != Op::LOAD) continue;
+    step = StrideIn(uop->src(0)->src(1), range);
+    ++loads;
+  }
+  return loads == 1 ? step.value_or(0) : 0;
+}
 
 // Of what `operand` is in all iterations of the loops inside `level`.
 Layout LayoutOf(UOp* sink, UOp* operand, UOp* level, const UOp* along = nullptr) {
@@ -111,25 +122,17 @@ Layout LayoutOf(UOp* sink, UOp* operand, UOp* level, const UOp* along = nullptr)
     walked.insert(walked.end(), layout.lanes.begin(), layout.lanes.end());
     layout.lanes.clear();
   }
-  layout.axes = WalkedAxes(operand, walked);
-  layout.walk.resize(layout.axes.size());
-  std::iota(layout.walk.begin(), layout.walk.end(), size_t{0});
-  if (layout.lanes.empty()) {
-    std::stable_partition(layout.walk.begin(), layout.walk.end(), [&](size_t axis) {
-      return layout.axes[axis].parts.size() > 1 || layout.axes[axis].unit() != along;
-    });
+  if (!layout.lanes.empty() && OfConstants(operand)) {
+    // Made once, for loops that then read it from end to end.
+    for (UOp* range : walked)
+      layout.axes.push_back({{{range, 1}}, range->src(0)->const_int(), StepOfLoad(operand, range)});
     return layout;
   }
-  // Vectors lie as the loops of the reduction read them.
-  const absl::Span<UOp* const> loops = reduce->src().subspan(1);
-  const auto depth = [&](size_t axis) {
-    return std::find(loops.begin(), loops.end(), layout.axes[axis].unit()) - loops.begin();
-  };
-  const bool only_reduced = std::all_of(layout.walk.begin(), layout.walk.end(), [&](size_t axis) {
-    return layout.axes[axis].parts.size() == 1 && depth(axis) < static_cast<int64_t>(loops.size());
-  });
-  if (only_reduced)
-    std::sort(layout.walk.begin(), layout.walk.end(), [&](size_t a, size_t b) { return depth(a) < depth(b); });
+  layout.axes = WalkedAxes(operand, walked);
+  if (layout.lanes.empty() && along != nullptr) {
+    std::stable_partition(layout.axes.begin(), layout.axes.end(),
+                          [&](const WalkedAxis& axis) { return axis.parts.size() > 1 || axis.unit() != along; });
+  }
   return layout;
 }
 
@@ -311,8 +314,7 @@ int64_t LocalBytes(UOp* sink) {
 UOp* CopyToLocal(Graph& graph, UOp* sink, UOp* operand, UOp* level, UOp* along) {
   const Layout layout = LayoutOf(sink, operand, level, along);
   UOp* place = Idx(graph, 0);
-  for (const size_t number : layout.walk) {
-    const WalkedAxis& axis = layout.axes[number];
+  for (const WalkedAxis& axis : layout.axes) {
     place = Mul(graph, place, Idx(graph, axis.extent));
     for (const auto& [range, step] : axis.parts) place = Add(graph, place, Mul(graph, range, Idx(graph, step)));
   }

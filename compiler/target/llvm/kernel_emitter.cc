@@ -293,6 +293,7 @@ class KernelEmitter {
       return;
     }
     KILN_CHECK(source->op() == Op::INDEX);
+    if (prefetches_.ahead.contains(uop)) EmitPrefetch(uop, kPrefetchBytes / ItemSize(uop->dtype()));
     const Value& index = At(source->src(1));
     const int64_t lanes = LanesOf(uop->shape());
     for (size_t row = 0; row < static_cast<size_t>(RowsOf(uop->shape())); ++row) {
@@ -306,13 +307,14 @@ class KernelEmitter {
     values_[uop] = std::move(result);
   }
 
-  // Asks for what `load` will read.
-  void EmitPrefetch(const UOp* load) {
+  // Asks for what `load` will read, or for what is so many elements farther.
+  void EmitPrefetch(const UOp* load, int64_t ahead = 0) {
     const UOp* source = load->src(0);
     const Value& index = At(source->src(1));
     const int64_t lanes = LanesOf(load->shape());
     for (Element place : index.elements) {
       if (LanesOf(index.shape) == 1) place = {place.value, true, 0};
+      if (ahead != 0) place.value = builder_.CreateAdd(place.value, builder_.getInt64(static_cast<uint64_t>(ahead)));
       memory_.Prefetch(source->src(0), place, lanes);
     }
   }

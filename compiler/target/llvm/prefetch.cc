@@ -1,9 +1,11 @@
 #include "compiler/target/llvm/prefetch.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "absl/container/flat_hash_set.h"
 #include "compiler/ir/graph.h"
+#include "compiler/target/llvm/streamed_stores.h"
 
 namespace kiln::compiler {
 namespace {
@@ -28,6 +30,38 @@ bool CanPrefetch(const UOp* load) {
   return load->src(0)->src(0)->op() == Op::PARAM;
 }
 
+constexpr int64_t kFarBytes = 128 << 10;  // of storage: what is smaller may be in the L2 cache
+
+// By how much `index` grows with `range`; none if it is no sum of multiples.
+std::optional<int64_t> StepIn(UOp* index, const UOp* range) {
+  absl::flat_hash_map<const UOp*, std::optional<int64_t>> steps;
+  for (const UOp* uop : Toposort(index)) {
+    std::optional<int64_t> step = uop == range ? 1 : 0;
+    const auto of = [&](size_t source) { return steps.at(uop->src(source)); };
+    if (uop->op() == Op::ADD) {
+      step = of(0).has_value() && of(1).has_value() ? std::optional(*of(0) + *of(1)) : std::nullopt;
+    } else if (uop->op() == Op::MUL && uop->src(1)->IsConst()) {
+      step = of(0).has_value() ? std::optional(*of(0) * uop->src(1)->const_int()) : std::nullopt;
+    } else if (uop->op() == Op::RESHAPE || uop->op() == Op::EXPAND) {
+      step = of(0);
+    } else if (std::any_of(uop->src().begin(), uop->src().end(), [&](UOp* source) { return steps.at(source) != 0; })) {
+      step = std::nullopt;
+    }
+    steps[uop] = step;
+  }
+  return steps.at(index);
+}
+
+// Whether `load` reads, in each iteration of `loop`, the lines behind those of the last one.
+bool ReadsOn(const UOp* load, UOp* loop) {
+  if (!CanPrefetch(load) || load->shape().empty()) return false;
+  const Shape& storage = load->src(0)->src(0)->shape();
+  const int64_t item = ItemSize(load->dtype()), bytes = NumElements(load->shape()) * item;
+  if (!IsConst(storage) || NumElements(storage) * item < kFarBytes || bytes % kLineBytes != 0) return false;
+  const std::optional<int64_t> step = StepIn(load->src(0)->src(1), loop);
+  return step.has_value() && *step * item == bytes;
+}
+
 }  // namespace
 
 Prefetches FindPrefetches(const UOp* linear) {
@@ -39,8 +73,11 @@ Prefetches FindPrefetches(const UOp* linear) {
   absl::flat_hash_map<size_t, std::vector<size_t>> moved;  // before the instruction at a position
   absl::flat_hash_set<size_t> moves;
   std::vector<size_t> first_loops = {kNone};  // of each scope that is open
+  UOp* innermost = nullptr;                   // the loop that was opened last, if nothing was closed since
   for (size_t i = 0; i < all.size(); ++i) {
     UOp* uop = all[i];
+    if (uop->op() == Op::RANGE || uop->op() == Op::END) innermost = uop->op() == Op::RANGE ? uop : nullptr;
+    if (innermost != nullptr && uop->op() == Op::LOAD && ReadsOn(uop, innermost)) prefetches.ahead.insert(uop);
     if (uop->op() == Op::RANGE) {
       const bool reduction = uop->arg_as<RangeArg>().type == AxisType::kReduce;
       if (first_loops.back() == kNone && reduction) first_loops.back() = i;
