@@ -14,6 +14,7 @@
 #include "compiler/target/llvm/matrix_unit.h"
 #include "compiler/target/llvm/memory_emitter.h"
 #include "compiler/target/llvm/prefetch.h"
+#include "compiler/target/llvm/streamed_stores.h"
 #include "compiler/target/llvm/unroll_hint.h"
 #include "compiler/target/llvm/values/emit_alu.h"
 #include "compiler/target/llvm/values/emit_dot.h"
@@ -84,7 +85,7 @@ class KernelEmitter {
       case KernelOp::BITCAST: return EmitBitcasts(uop);
       case KernelOp::WMMA:
         if (const auto product = GroupProductOf(uop)) return EmitGroupProduct(uop, *product);
-        if (const auto product = CoreProductOf(uop)) return EmitCoreProduct(*product);
+        if (const auto product = CoreProductOf(uop)) return EmitCoreProduct(uop, *product);
         return EmitDots(uop);
       case KernelOp::RANGE:
         if (const auto loads = prefetches_.before.find(uop); loads != prefetches_.before.end()) {
@@ -267,12 +268,13 @@ class KernelEmitter {
     values_[uop] = {uop->shape(), InLanes(builder_, made, LanesOf(uop->shape()))};
   }
 
-  void EmitCoreProduct(const CoreProduct& product) {
+  void EmitCoreProduct(const UOp* uop, const CoreProduct& product) {
     const auto begin = [&](const CoreProduct::Side& side) {
       return memory_.Address(WithoutOrder(side.storage), Operand(side.first, {}, 0));
     };
-    llvm::Value* a = begin(product.a);
-    matrix_unit_.Multiply(product, a, begin(product.b));
+    llvm::Value *a = begin(product.a), *b = begin(product.b);
+    matrix_unit_.Multiply(product, a, b);
+    EmitAhead(uop, b);
   }
 
   // -- Memory
@@ -293,8 +295,8 @@ class KernelEmitter {
       return;
     }
     KILN_CHECK(source->op() == Op::INDEX);
-    if (prefetches_.ahead.contains(uop)) EmitPrefetch(uop, kPrefetchBytes / ItemSize(uop->dtype()));
     const Value& index = At(source->src(1));
+    if (prefetches_.ahead.contains(uop)) EmitAhead(uop, memory_.Address(source->src(0), index.elements[0].value));
     const int64_t lanes = LanesOf(uop->shape());
     for (size_t row = 0; row < static_cast<size_t>(RowsOf(uop->shape())); ++row) {
       const Element& at = index.elements[BroadcastRow(index.shape, uop->shape(), row)];
@@ -307,16 +309,23 @@ class KernelEmitter {
     values_[uop] = std::move(result);
   }
 
-  // Asks for what `load` will read, or for what is so many elements farther.
-  void EmitPrefetch(const UOp* load, int64_t ahead = 0) {
+  // Asks for what `load` will read.
+  void EmitPrefetch(const UOp* load) {
     const UOp* source = load->src(0);
     const Value& index = At(source->src(1));
     const int64_t lanes = LanesOf(load->shape());
     for (Element place : index.elements) {
       if (LanesOf(index.shape) == 1) place = {place.value, true, 0};
-      if (ahead != 0) place.value = builder_.CreateAdd(place.value, builder_.getInt64(static_cast<uint64_t>(ahead)));
       memory_.Prefetch(source->src(0), place, lanes);
     }
+  }
+
+  // Asks for what will be read, where now `uop` reads from `address` on.
+  void EmitAhead(const UOp* uop, llvm::Value* address) {
+    const auto ahead = prefetches_.ahead.find(uop);
+    if (ahead == prefetches_.ahead.end()) return;
+    const auto at = [this](const UOp* loop) { return Operand(loop, {}, 0); };
+    for (llvm::Value* line : LinesAhead(builder_, ahead->second, address, at)) memory_.Prefetch(line);
   }
 
   void EmitStore(UOp* uop) {

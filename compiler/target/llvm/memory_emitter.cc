@@ -264,15 +264,17 @@ void MemoryEmitter::Store(const UOp* param, const Element& place, int64_t lanes,
 void MemoryEmitter::Prefetch(const UOp* param, const Element& place, int64_t lanes) {
   constexpr int64_t kLine = 64;
   if (lanes > 1 && (!place.affine || (place.step != 0 && place.step != 1))) return;
-  const auto ask = [&](llvm::Value* index) {
-    builder_.CreateIntrinsic(llvm::Intrinsic::prefetch, {builder_.getPtrTy()},
-                             {Address(param, index), builder_.getInt32(/*read*/ 0), builder_.getInt32(/*near*/ 3),
-                              builder_.getInt32(/*data*/ 1)});
-  };
+  const auto ask = [&](llvm::Value* index) { Prefetch(Address(param, index)); };
   ask(place.value);
   // A vector that fills no lines may end in the next; others have neighbours that ask for it.
   if (lanes > 1 && place.step == 1 && lanes * ItemSize(param->dtype()) % kLine != 0)
     ask(builder_.CreateAdd(place.value, builder_.getInt64(static_cast<uint64_t>(lanes - 1))));
+}
+
+void MemoryEmitter::Prefetch(llvm::Value* address) {
+  builder_.CreateIntrinsic(
+      llvm::Intrinsic::prefetch, {builder_.getPtrTy()},
+      {address, builder_.getInt32(/*read*/ 0), builder_.getInt32(/*near*/ 3), builder_.getInt32(/*data*/ 1)});
 }
 
 void MemoryEmitter::AtomicAdd(const UOp* param, llvm::Value* index, llvm::Value* value) {

@@ -52,6 +52,9 @@ class MemoryEmitter {
   // Asks for the lines of the cache in which a later Load finds them. Nothing where they lie apart.
   void Prefetch(const UOp* param, const Element& place, int64_t lanes);
 
+  // Of one line.
+  void Prefetch(llvm::Value* address);
+
   // Adds `value` to one element, undivided.
   void AtomicAdd(const UOp* param, llvm::Value* index, llvm::Value* value);
 

@@ -5,12 +5,17 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "compiler/ir/graph.h"
+#include "compiler/structure/core_product.h"
 #include "compiler/target/llvm/streamed_stores.h"
+#include "compiler/target/llvm/values/values.h"
 
 namespace kiln::compiler {
 namespace {
 
 constexpr size_t kNone = static_cast<size_t>(-1);
+constexpr int64_t kFarBytes = 128 << 10;  // of storage: what is smaller may be in the L2 cache
+constexpr int64_t kNearBytes = 4096;      // about as much as is multiplied while it comes
+constexpr int64_t kMostTimes = 32;        // that a panel is read, if it is worth asking for the next
 
 // Of a node that is computed from loops' counters, constants and variables alone.
 bool IsPure(const UOp* uop) {
@@ -29,8 +34,6 @@ bool CanPrefetch(const UOp* load) {
   if (load->op() != Op::LOAD || load->src().size() > 1 || load->src(0)->op() != Op::INDEX) return false;
   return load->src(0)->src(0)->op() == Op::PARAM;
 }
-
-constexpr int64_t kFarBytes = 128 << 10;  // of storage: what is smaller may be in the L2 cache
 
 // By how much `index` grows with `range`; none if it is no sum of multiples.
 std::optional<int64_t> StepIn(UOp* index, const UOp* range) {
@@ -52,14 +55,51 @@ std::optional<int64_t> StepIn(UOp* index, const UOp* range) {
   return steps.at(index);
 }
 
-// Whether `load` reads, in each iteration of `loop`, the lines behind those of the last one.
-bool ReadsOn(const UOp* load, UOp* loop) {
-  if (!CanPrefetch(load) || load->shape().empty()) return false;
-  const Shape& storage = load->src(0)->src(0)->shape();
-  const int64_t item = ItemSize(load->dtype()), bytes = NumElements(load->shape()) * item;
-  if (!IsConst(storage) || NumElements(storage) * item < kFarBytes || bytes % kLineBytes != 0) return false;
-  const std::optional<int64_t> step = StepIn(load->src(0)->src(1), loop);
-  return step.has_value() && *step * item == bytes;
+bool IsReduced(const UOp* range) { return range->arg_as<RangeArg>().type == AxisType::kReduce; }
+
+// Of a reader of `bytes` from `index` on, in `open` loops, outermost first: if it reads on in each iteration of the
+// innermost one.
+std::optional<Ahead> AheadOf(const UOp* storage, UOp* index, int64_t bytes, absl::Span<UOp* const> open) {
+  const int64_t item = ItemSize(storage->dtype());
+  if (storage->op() != Op::PARAM || !IsConst(storage->shape()) || open.empty() || bytes % kLineBytes != 0 ||
+      NumElements(storage->shape()) * item < kFarBytes || StepIn(index, open.back()) != bytes / item)
+    return std::nullopt;
+  Ahead ahead;
+  ahead.step = bytes;
+  size_t depth = open.size();
+  while (depth > 0 && IsReduced(open[depth - 1]) && open[depth - 1]->src(0)->IsConst()) {
+    const int64_t wanted = ahead.iterations * bytes / item;
+    if (StepIn(index, open[depth - 1]) != wanted) break;
+    ahead.iterations *= open[--depth]->src(0)->const_int();
+  }
+  if (depth == open.size()) return std::nullopt;  // no sum
+  ahead.reduced.assign(open.begin() + static_cast<int64_t>(depth), open.end());
+  const size_t end_of_rows = depth;
+  int64_t times = 1;
+  while (depth > 0 && open[depth - 1]->src(0)->IsConst() && StepIn(index, open[depth - 1]) == 0)
+    times *= open[--depth]->src(0)->const_int();
+  // One that is read again and again is worth no word.
+  if (times > kMostTimes) return std::nullopt;
+  const bool next = depth > 0 && StepIn(index, open[depth - 1]) == ahead.iterations * bytes / item;
+  if (!next) {
+    ahead.reduced.clear();
+    ahead.fixed = kNearBytes;
+    ahead.share = bytes;
+    return ahead;
+  }
+  ahead.rows.assign(open.begin() + static_cast<int64_t>(depth), open.begin() + static_cast<int64_t>(end_of_rows));
+  ahead.share = (bytes + times - 1) / times;
+  return ahead;
+}
+
+std::optional<Ahead> AheadOf(UOp* uop, absl::Span<UOp* const> open) {
+  if (const auto product = CoreProductOf(uop)) {
+    if (product->b.step != product->columns) return std::nullopt;
+    return AheadOf(WithoutOrder(product->b.storage), product->b.first, product->words * product->columns * 4, open);
+  }
+  if (!CanPrefetch(uop) || uop->shape().empty()) return std::nullopt;
+  UOp* place = uop->src(0);
+  return AheadOf(place->src(0), place->src(1), NumElements(uop->shape()) * ItemSize(uop->dtype()), open);
 }
 
 }  // namespace
@@ -73,11 +113,14 @@ Prefetches FindPrefetches(const UOp* linear) {
   absl::flat_hash_map<size_t, std::vector<size_t>> moved;  // before the instruction at a position
   absl::flat_hash_set<size_t> moves;
   std::vector<size_t> first_loops = {kNone};  // of each scope that is open
-  UOp* innermost = nullptr;                   // the loop that was opened last, if nothing was closed since
+  std::vector<UOp*> open;                     // loops
   for (size_t i = 0; i < all.size(); ++i) {
     UOp* uop = all[i];
-    if (uop->op() == Op::RANGE || uop->op() == Op::END) innermost = uop->op() == Op::RANGE ? uop : nullptr;
-    if (innermost != nullptr && uop->op() == Op::LOAD && ReadsOn(uop, innermost)) prefetches.ahead.insert(uop);
+    if (uop->op() == Op::LOAD || uop->op() == Op::WMMA) {
+      if (auto ahead = AheadOf(uop, open)) prefetches.ahead[uop] = *std::move(ahead);
+    }
+    if (uop->op() == Op::RANGE) open.push_back(uop);
+    if (uop->op() == Op::END) open.resize(open.size() - (uop->src().size() - 1));
     if (uop->op() == Op::RANGE) {
       const bool reduction = uop->arg_as<RangeArg>().type == AxisType::kReduce;
       if (first_loops.back() == kNone && reduction) first_loops.back() = i;
@@ -105,6 +148,28 @@ Prefetches FindPrefetches(const UOp* linear) {
     if (!moves.contains(i)) prefetches.list.push_back(all[i]);
   }
   return prefetches;
+}
+
+std::vector<llvm::Value*> LinesAhead(llvm::IRBuilder<>& builder, const Ahead& ahead, llvm::Value* address,
+                                     const std::function<llvm::Value*(const UOp*)>& iteration) {
+  const auto number = [&](int64_t value) { return builder.getInt64(static_cast<uint64_t>(value)); };
+  const auto count = [&](const std::vector<const UOp*>& loops) {
+    llvm::Value* counted = number(0);
+    for (const UOp* loop : loops)
+      counted = builder.CreateAdd(builder.CreateMul(counted, number(loop->src(0)->const_int())), iteration(loop));
+    return counted;
+  };
+  llvm::Value* bytes = number(ahead.fixed);
+  if (!ahead.reduced.empty()) {
+    llvm::Value* k = count(ahead.reduced);
+    llvm::Value* all = builder.CreateAdd(builder.CreateMul(count(ahead.rows), number(ahead.iterations)), k);
+    llvm::Value* to_end = builder.CreateMul(builder.CreateSub(number(ahead.iterations), k), number(ahead.step));
+    bytes = builder.CreateAdd(to_end, builder.CreateMul(all, number(ahead.share)));
+  }
+  std::vector<llvm::Value*> lines;
+  for (int64_t line = 0; line < ahead.share; line += kLineBytes)
+    lines.push_back(builder.CreateGEP(builder.getInt8Ty(), address, builder.CreateAdd(bytes, number(line))));
+  return lines;
 }
 
 }  // namespace kiln::compiler
