@@ -38,6 +38,7 @@ class KernelEmitter {
         loops_(builder_, function, abi_, linear),
         matrix_unit_(builder_, function, linear, options.matrix_unit_by_loops),
         linear_(linear),
+        threads_(options.threads),
         alignment_(alignment),
         group_(group) {
     memory_.Stream(options.streamed);
@@ -48,7 +49,7 @@ class KernelEmitter {
   }
 
   void Run() {
-    prefetches_ = FindPrefetches(linear_);
+    prefetches_ = FindPrefetches(linear_, threads_);
     matrix_unit_.Begin();
     for (UOp* uop : prefetches_.list) Emit(uop);
     loops_.Finish();
@@ -393,6 +394,7 @@ class KernelEmitter {
   MatrixUnit matrix_unit_;
   Prefetches prefetches_;
   const UOp* const linear_;
+  const int64_t threads_;
   const uint64_t alignment_;
   const GroupMemory group_;
   const UOp* innermost_ = nullptr;  // the loop that was opened last, if nothing was closed since

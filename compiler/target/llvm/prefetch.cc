@@ -15,6 +15,7 @@ namespace {
 constexpr size_t kNone = static_cast<size_t>(-1);
 constexpr int64_t kFarBytes = 128 << 10;  // of storage: what is smaller may be in the L2 cache
 constexpr int64_t kNearBytes = 4096;      // about as much as is multiplied while it comes
+constexpr int64_t kChunksPerThread = 8;   // of a loop that threads share
 constexpr int64_t kMostTimes = 32;        // that a panel is read, if it is worth asking for the next
 
 // Of a node that is computed from loops' counters, constants and variables alone.
@@ -59,7 +60,8 @@ bool IsReduced(const UOp* range) { return range->arg_as<RangeArg>().type == Axis
 
 // Of a reader of `bytes` from `index` on, in `open` loops, outermost first: if it reads on in each iteration of the
 // innermost one.
-std::optional<Ahead> AheadOf(const UOp* storage, UOp* index, int64_t bytes, absl::Span<UOp* const> open) {
+std::optional<Ahead> AheadOf(const UOp* storage, UOp* index, int64_t bytes, absl::Span<UOp* const> open,
+                             int64_t threads) {
   const int64_t item = ItemSize(storage->dtype());
   if (storage->op() != Op::PARAM || !IsConst(storage->shape()) || open.empty() || bytes % kLineBytes != 0 ||
       NumElements(storage->shape()) * item < kFarBytes || StepIn(index, open.back()) != bytes / item)
@@ -80,7 +82,8 @@ std::optional<Ahead> AheadOf(const UOp* storage, UOp* index, int64_t bytes, absl
     times *= open[--depth]->src(0)->const_int();
   // One that is read again and again is worth no word.
   if (times > kMostTimes) return std::nullopt;
-  const bool next = depth > 0 && StepIn(index, open[depth - 1]) == ahead.iterations * bytes / item;
+  const bool next = depth > 0 && open[depth - 1]->src(0)->IsConst() &&
+                    StepIn(index, open[depth - 1]) == ahead.iterations * bytes / item;
   if (!next) {
     ahead.reduced.clear();
     ahead.fixed = kNearBytes;
@@ -89,22 +92,28 @@ std::optional<Ahead> AheadOf(const UOp* storage, UOp* index, int64_t bytes, absl
   }
   ahead.rows.assign(open.begin() + static_cast<int64_t>(depth), open.begin() + static_cast<int64_t>(end_of_rows));
   ahead.share = (bytes + times - 1) / times;
+  // Few panels are handed out one by one (worker_pool.h).
+  const UOp* panels = open[depth - 1];
+  const bool one_by_one = panels->arg_as<RangeArg>().type == AxisType::kThread &&
+                          panels->src(0)->const_int() < 2 * kChunksPerThread * threads;
+  if (one_by_one) ahead.skipped = (threads - 1) * ahead.iterations * bytes;
   return ahead;
 }
 
-std::optional<Ahead> AheadOf(UOp* uop, absl::Span<UOp* const> open) {
+std::optional<Ahead> AheadOf(UOp* uop, absl::Span<UOp* const> open, int64_t threads) {
   if (const auto product = CoreProductOf(uop)) {
     if (product->b.step != product->columns) return std::nullopt;
-    return AheadOf(WithoutOrder(product->b.storage), product->b.first, product->words * product->columns * 4, open);
+    return AheadOf(WithoutOrder(product->b.storage), product->b.first, product->words * product->columns * 4, open,
+                   threads);
   }
   if (!CanPrefetch(uop) || uop->shape().empty()) return std::nullopt;
   UOp* place = uop->src(0);
-  return AheadOf(place->src(0), place->src(1), NumElements(uop->shape()) * ItemSize(uop->dtype()), open);
+  return AheadOf(place->src(0), place->src(1), NumElements(uop->shape()) * ItemSize(uop->dtype()), open, threads);
 }
 
 }  // namespace
 
-Prefetches FindPrefetches(const UOp* linear) {
+Prefetches FindPrefetches(const UOp* linear, int64_t threads) {
   const absl::Span<UOp* const> all = linear->src();
   absl::flat_hash_map<const UOp*, size_t> position;
   for (size_t i = 0; i < all.size(); ++i) position[all[i]] = i;
@@ -117,7 +126,7 @@ Prefetches FindPrefetches(const UOp* linear) {
   for (size_t i = 0; i < all.size(); ++i) {
     UOp* uop = all[i];
     if (uop->op() == Op::LOAD || uop->op() == Op::WMMA) {
-      if (auto ahead = AheadOf(uop, open)) prefetches.ahead[uop] = *std::move(ahead);
+      if (auto ahead = AheadOf(uop, open, threads)) prefetches.ahead[uop] = *std::move(ahead);
     }
     if (uop->op() == Op::RANGE) open.push_back(uop);
     if (uop->op() == Op::END) open.resize(open.size() - (uop->src().size() - 1));
@@ -164,7 +173,8 @@ std::vector<llvm::Value*> LinesAhead(llvm::IRBuilder<>& builder, const Ahead& ah
     llvm::Value* k = count(ahead.reduced);
     llvm::Value* all = builder.CreateAdd(builder.CreateMul(count(ahead.rows), number(ahead.iterations)), k);
     llvm::Value* to_end = builder.CreateMul(builder.CreateSub(number(ahead.iterations), k), number(ahead.step));
-    bytes = builder.CreateAdd(to_end, builder.CreateMul(all, number(ahead.share)));
+    bytes = builder.CreateAdd(builder.CreateAdd(to_end, number(ahead.skipped)),
+                              builder.CreateMul(all, number(ahead.share)));
   }
   std::vector<llvm::Value*> lines;
   for (int64_t line = 0; line < ahead.share; line += kLineBytes)

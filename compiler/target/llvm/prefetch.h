@@ -21,12 +21,12 @@ namespace kiln::compiler {
 
 // What is asked for where the k-th iteration of the loops in `reduced`, counted as one, reads `step` bytes of a panel,
 // the t-th time of those in `rows`:
-//   bytes from the panel's end + (t * iterations + k) * share on
-// `share` of them, from lines that they begin or end in. Without a next panel that is known, `rows` is empty, and it is
-// `fixed` bytes behind what is read.
+//   bytes from the panel's end + skipped + (t * iterations + k) * share on
+// `share` of them. Without a next panel that is known, `rows` is empty, and it is `fixed` bytes behind what is read.
 struct Ahead {
   std::vector<const UOp*> rows, reduced;
   int64_t iterations = 1, step = 0, share = 0, fixed = 0;
+  int64_t skipped = 0;  // of panels that other threads take meanwhile
 };
 
 struct Prefetches {
@@ -36,8 +36,8 @@ struct Prefetches {
 };
 
 // Of the instructions of a LINEAR: LOADs of parameters, without gates, that come after a
-// reduction's loop and whose places are known before it.
-Prefetches FindPrefetches(const UOp* linear);
+// reduction's loop and whose places are known before it; and what reads panels, on so many threads.
+Prefetches FindPrefetches(const UOp* linear, int64_t threads);
 
 // The addresses of these lines, where what is read begins at `address`, and `iteration` says in which one a loop is.
 std::vector<llvm::Value*> LinesAhead(llvm::IRBuilder<>& builder, const Ahead& ahead, llvm::Value* address,

@@ -35,7 +35,7 @@ class PrefetchTest : public testing::Test {
 TEST_F(PrefetchTest, ALoadBehindAReductionIsAskedForBeforeIt) {
   UOp *place, *behind, *loop;
   const std::vector<UOp*> list = List(AxisType::kReduce, place, behind, loop);
-  const Prefetches prefetches = FindPrefetches(graph_.Make(Op::LINEAR, list));
+  const Prefetches prefetches = FindPrefetches(graph_.Make(Op::LINEAR, list), 1);
   ASSERT_EQ(prefetches.before.size(), 1u);
   EXPECT_EQ(prefetches.before.at(loop), std::vector<UOp*>{behind});
   EXPECT_EQ(prefetches.list, (std::vector<UOp*>{list[0], list[4], place, loop, list[2], list[3], behind, list[7]}));
@@ -44,7 +44,7 @@ TEST_F(PrefetchTest, ALoadBehindAReductionIsAskedForBeforeIt) {
 TEST_F(PrefetchTest, OtherLoopsAreNotWaitedFor) {
   UOp *place, *behind, *loop;
   const std::vector<UOp*> list = List(AxisType::kLoop, place, behind, loop);
-  const Prefetches prefetches = FindPrefetches(graph_.Make(Op::LINEAR, list));
+  const Prefetches prefetches = FindPrefetches(graph_.Make(Op::LINEAR, list), 1);
   EXPECT_TRUE(prefetches.before.empty());
   EXPECT_EQ(prefetches.list, list);
 }
@@ -57,7 +57,7 @@ TEST_F(PrefetchTest, APlaceThatIsLoadedIsNotKnownYet) {
   UOp* behind = Load(2, place);
   UOp* end = graph_.Make(Op::END, {inside, k});
   const std::vector<UOp*> list = {i, k, inside, end, place->src(0), place, behind, graph_.Make(Op::END, {behind, i})};
-  const Prefetches prefetches = FindPrefetches(graph_.Make(Op::LINEAR, list));
+  const Prefetches prefetches = FindPrefetches(graph_.Make(Op::LINEAR, list), 1);
   EXPECT_EQ(prefetches.before.at(k), std::vector<UOp*>{place->src(0)});  // but what it is loaded from is
   EXPECT_EQ(prefetches.list, list);
 }
