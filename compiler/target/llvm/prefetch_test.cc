@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "compiler/ir/build.h"
 
@@ -60,6 +61,42 @@ TEST_F(PrefetchTest, APlaceThatIsLoadedIsNotKnownYet) {
   const Prefetches prefetches = FindPrefetches(graph_.Make(Op::LINEAR, list), 1);
   EXPECT_EQ(prefetches.before.at(k), std::vector<UOp*>{place->src(0)});  // but what it is loaded from is
   EXPECT_EQ(prefetches.list, list);
+}
+
+// for panel < 8: for row < 5: for k < 64: load(the 16 numbers of k in the panel).
+TEST_F(PrefetchTest, EachRowAsksForItsShareOfTheNextPanel) {
+  constexpr int64_t kLanes = 32, kDepth = 64, kRows = 5, kPanels = 8;
+  const auto ahead_of = [&](int64_t elements, AxisType panels_are, int64_t threads) {
+    UOp *panel = Range(kPanels, panels_are), *row = Range(kRows, AxisType::kLoop),
+        *k = Range(kDepth, AxisType::kReduce);
+    std::vector<UOp*> lanes;
+    for (int64_t i = 0; i < kLanes; ++i) lanes.push_back(Idx(graph_, i));
+    UOp* first = Add(graph_, Mul(graph_, panel, Idx(graph_, kDepth * kLanes)), Mul(graph_, k, Idx(graph_, kLanes)));
+    UOp* index = Add(graph_, Reshape(graph_, first, {1}), graph_.Make(Op::STACK, lanes));
+    UOp* param = graph_.Make(Op::PARAM, {ShapeSource(graph_, {elements})}, BufferArg{1, DType::kFloat32});
+    UOp* load = graph_.Make(Op::LOAD, {graph_.Make(Op::INDEX, {param, index})});
+    std::vector<UOp*> list = {panel,
+                              row,
+                              k,
+                              load,
+                              graph_.Make(Op::END, {load, k}),
+                              graph_.Make(Op::END, {load, row}),
+                              graph_.Make(Op::END, {load, panel})};
+    const Prefetches found = FindPrefetches(graph_.Make(Op::LINEAR, list), threads);
+    return found.ahead.contains(load) ? std::optional(found.ahead.at(load)) : std::nullopt;
+  };
+  const std::optional<Ahead> ahead = ahead_of(1 << 20, AxisType::kLoop, 2);
+  ASSERT_TRUE(ahead.has_value());
+  EXPECT_EQ(ahead->rows.size(), 1u);
+  EXPECT_EQ(ahead->reduced.size(), 1u);
+  EXPECT_EQ(ahead->iterations, kDepth);
+  EXPECT_EQ(ahead->step, kLanes * 4);
+  EXPECT_EQ(ahead->share, 26);  // a fifth of 128
+  EXPECT_EQ(ahead->skipped, 0);
+  // Threads take turns at panels.
+  EXPECT_EQ(ahead_of(1 << 20, AxisType::kThread, 3)->skipped, 2 * kDepth * kLanes * 4);
+  // What fits the caches anyway.
+  EXPECT_FALSE(ahead_of(kPanels * kDepth * kLanes, AxisType::kLoop, 2).has_value());
 }
 
 }  // namespace
