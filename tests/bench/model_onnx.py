@@ -1,17 +1,30 @@
-"""models.py's words as an ONNX graph with its weights in it, for onnxruntime."""
+"""models.py's words as an ONNX graph with its weights in it, for onnxruntime and OpenVINO.
 
+prepare() writes what the parties read: model.onnx, which onnxruntime's own tools have quantized for int8;
+expected.json, the result of the float32 graph by onnxruntime; scales.json, what these tools found to be
+the scales of what goes from layer to layer.
+"""
+
+import json
 import os
+import pathlib
 
 import numpy as np
 
 import models
 
 
+CALIBRATION = range(2, 6)  # seeds of arguments
+
+
 class Onnx:
-    def __init__(self):
+    """Always float32. Its `still` are the tensors whose scales a quantized convolution has beforehand, in models.py's order."""
+
+    def __init__(self, precision="float32"):
         import onnx
 
-        self.onnx, self.source, self.nodes, self.constants, self.shapes = onnx, models.weights(), [], [], {}
+        self.onnx, self.source, self.precision = onnx, models.Weights(), precision
+        self.nodes, self.constants, self.shapes, self.still = [], [], {}, []
 
     def node(self, op, *inputs, shape, **attributes):
         name = "v%d" % len(self.shapes)
@@ -28,6 +41,15 @@ class Onnx:
     def weight(self, shape, scale):
         return self.constant(self.source(shape, scale))
 
+    factor = weight
+
+    def narrow(self, x):
+        return x
+
+    def entering(self, x):
+        self.still.append(x)
+        return x
+
     def shape(self, x):
         return self.shapes[x]
 
@@ -38,7 +60,8 @@ class Onnx:
         return self.same("Add", x, y)
 
     def relu(self, x):
-        return self.same("Relu", x)
+        self.still.append(self.same("Relu", x))
+        return self.still[-1]
 
     def gelu(self, x):
         return self.same("Gelu", x, approximate="tanh")
@@ -75,6 +98,15 @@ class Onnx:
     def matmul(self, x, y):
         return self.node("MatMul", x, y, shape=(*self.shapes[x][:-1], self.shapes[y][-1]))
 
+    product = matmul
+
+    def turned(self, table):
+        """Its own constant if it is to be quantized: only constants are."""
+        if self.precision != "int8":
+            return self.transpose(table, (1, 0))
+        array = next(self.onnx.numpy_helper.to_array(one) for one in self.constants if one.name == table)
+        return self.constant(array.T)
+
     def reshape(self, x, shape):
         return self.node("Reshape", x, self.constant(np.int64(shape)), shape=shape)
 
@@ -88,19 +120,79 @@ class Onnx:
         return self.node("Gather", table, ids, shape=(*self.shapes[ids], *self.shapes[table][1:]), axis=0)
 
 
-def onnx_step(name, sizes, argument):
-    import onnxruntime
-
-    b = Onnx()
-    onnx = b.onnx
+def written(name, sizes, path, precision="float32"):
+    """The model in a file; gives its builder."""
+    b = Onnx(precision)
+    onnx, argument = b.onnx, models.argument(name, sizes)
     b.shapes["x"] = argument.shape
     result = models.MODELS[name](b, "x", sizes)
-    kind = onnx.TensorProto.FLOAT if argument.dtype == np.float32 else onnx.TensorProto.INT32
+    kind = onnx.helper.np_dtype_to_tensor_dtype(argument.dtype)
     graph = onnx.helper.make_graph(
         b.nodes, name, [onnx.helper.make_tensor_value_info("x", kind, argument.shape)],
         [onnx.helper.make_tensor_value_info(result, onnx.TensorProto.FLOAT, b.shapes[result])], b.constants)  # fmt: skip
-    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 20)], ir_version=9)
+    onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 20)], ir_version=9), path)
+    return b
+
+
+class Calibration:
+    """What onnxruntime's tools read arguments from."""
+
+    def __init__(self, name, sizes):
+        self.left = iter([{"x": models.argument(name, sizes, seed)} for seed in CALIBRATION])
+
+    def get_next(self):
+        return next(self.left, None)
+
+
+def quantized(name, sizes, source, path):
+    """Of products the weights, and what they take while it runs; of convolutions all beforehand, for each channel."""
+    from onnxruntime import quantization
+
+    b, int8 = written(name, sizes, source, "int8"), quantization.QuantType.QInt8
+    if name != "resnet50":
+        quantization.quantize_dynamic(source, path, ["MatMul"], per_channel=True, weight_type=int8)
+        return
+    quantization.quantize_static(source, path, Calibration(name, sizes), op_types_to_quantize=["Conv", "Relu", "Add", "MaxPool"],
+                                 per_channel=True, activation_type=int8, weight_type=int8)  # fmt: skip
+    constants = {one.name: one for one in b.onnx.load(path).graph.initializer}
+
+    def greatest(tensor):
+        scale, zero = (b.onnx.numpy_helper.to_array(constants[tensor + end]).item() for end in ("_scale", "_zero_point"))
+        return scale * max(127 - zero, zero + 128)
+
+    scales = [greatest(tensor) / 127 for tensor in b.still]
+    pathlib.Path(path).with_name("scales.json").write_text(json.dumps(scales))
+
+
+def prepare(name, sizes, precision, folder):
+    path = pathlib.Path(folder)
+    written(name, sizes, str(path / "float32.onnx"))
+    result = session(str(path / "float32.onnx")).run(None, {"x": models.argument(name, sizes)})[0]
+    (path / "expected.json").write_text(json.dumps(result.ravel().tolist()))
+    if precision == "int8":
+        quantized(name, sizes, str(path / "source.onnx"), str(path / "model.onnx"))
+    else:
+        (path / "float32.onnx").rename(path / "model.onnx")
+
+
+def session(path):
+    import onnxruntime
+
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = len(os.sched_getaffinity(0))
-    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
-    return lambda x: session.run(None, {"x": x})[0]
+    return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+
+
+def onnx_step(name, sizes, precision, folder):
+    made = session(os.path.join(folder, "model.onnx"))
+    return models.Started(lambda x: made.run(None, {"x": x})[0])
+
+
+def openvino_step(name, sizes, precision, folder):
+    """In int8 it computes in float32 what the file says is not quantized, as the others do."""
+    import openvino
+
+    said = {"PERFORMANCE_HINT": "LATENCY", "INFERENCE_NUM_THREADS": len(os.sched_getaffinity(0)),
+            "INFERENCE_PRECISION_HINT": "bf16" if precision == "bfloat16" else "f32"}  # fmt: skip
+    request = openvino.Core().compile_model(os.path.join(folder, "model.onnx"), "CPU", said).create_infer_request()
+    return models.Started(lambda x: request.infer({"x": x}, share_inputs=True)[0].copy())

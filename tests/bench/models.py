@@ -1,38 +1,67 @@
-"""ResNet-50 and GPT-2 small with random weights, in a few words that every backend of model_backends.py has.
+"""ResNet-50, GPT-2 small and a MiniLM with random weights, in a few words that every backend of model_backends.py has.
 
-A model is a function of a backend, whose `weight(shape, scale)` gives its next weight:
-uniform with deviation `scale`, the same numbers in the same order everywhere. Batch
-normalization is part of the weights before it, as in any network that is deployed.
+A model is a function of a backend, whose `weight(shape, scale)` and `factor(shape, scale)` give its
+next weight: uniform with deviation `scale`, the same numbers in the same order everywhere. A factor
+is what a product or a convolution multiplies with. Batch normalization is part of the weights before
+it, as in any network that is deployed.
+
+What a precision means stands in three words. `product`, `matmul` and `conv` sum in float32 (in int8:
+in int32, scaled afterwards) and give float32; `narrow` makes of that what goes from layer to layer;
+`add` stays in float32 if one of its operands is. All other words compute in float32 and give what
+goes from layer to layer.
 """
 
+import time
+from typing import Any, Callable, NamedTuple
+
 import numpy as np
+
+PRECISIONS = ("float32", "bfloat16", "int8")
 
 
 class Sizes:
     """Of a whole model, or of one for a smoke test."""
 
-    def __init__(self, small):
+    def __init__(self, name, small):
         self.side = 64 if small else 224
         self.blocks = (1, 1, 1, 1) if small else (3, 4, 6, 3)
-        self.layers = 2 if small else 12
-        self.tokens = 8 if small else 64
-        self.vocabulary = 1000 if small else 50257
+        self.layers = 2 if small else {"gpt2": 12, "minilm": 6}.get(name)
+        self.tokens = 8 if small else {"gpt2": 64, "minilm": 128}.get(name)
+        self.vocabulary = 1000 if small else {"gpt2": 50257, "minilm": 30522}.get(name)
 
 
-def weights():
-    """An endless source of them: source(shape, scale)."""
-    rng = np.random.default_rng(0)
-    return lambda shape, scale: (rng.random(shape, np.float32) * 2 - 1) * np.float32(scale * 3**0.5)
+class Weights:
+    """An endless source of them. A deployed model's lie in a file, as they are sent: `seconds` is what making them took."""
+
+    def __init__(self):
+        self._numbers, self.seconds = np.random.default_rng(0), 0.0
+
+    def __call__(self, shape, scale):
+        return self.made(lambda: (self._numbers.random(shape, np.float32) * 2 - 1) * np.float32(scale * 3**0.5))
+
+    def made(self, make):
+        begin = time.perf_counter()
+        array = make()
+        self.seconds += time.perf_counter() - begin
+        return array
+
+
+class Started(NamedTuple):
+    """A model that is ready: `step` takes an array and gives one."""
+
+    step: Callable[[Any], Any]
+    weights_s: float = 0.0  # in which weights were made
+    parts: Callable[[], Any] = dict  # once the first step is over: its seconds by part, since the beginning
 
 
 def convolution(b, x, channels, kernel, stride=1, gain=1.0):
     entering = b.shape(x)[1]
-    weight = b.weight((channels, entering, kernel, kernel), gain * (2 / (entering * kernel * kernel)) ** 0.5)
-    return b.conv(x, weight, b.weight((channels,), 0.1), stride, kernel // 2)
+    weight = b.factor((channels, entering, kernel, kernel), gain * (2 / (entering * kernel * kernel)) ** 0.5)
+    return b.narrow(b.conv(x, weight, b.weight((channels,), 0.1), stride, kernel // 2))
 
 
 def resnet50(b, image, sizes):
-    x = b.max_pool(b.relu(convolution(b, image, 64, 7, 2)))
+    x = b.max_pool(b.relu(convolution(b, b.entering(image), 64, 7, 2)))
     for stage, count in enumerate(sizes.blocks):
         width = 64 << stage
         for block in range(count):
@@ -46,7 +75,7 @@ def resnet50(b, image, sizes):
 
 
 def linear(b, x, leaving, scale=0.02):
-    return b.add(b.matmul(x, b.weight((b.shape(x)[-1], leaving), scale)), b.weight((leaving,), 0.02))
+    return b.narrow(b.add(b.product(x, b.factor((b.shape(x)[-1], leaving), scale)), b.weight((leaving,), 0.02)))
 
 
 def norm(b, x):
@@ -54,27 +83,43 @@ def norm(b, x):
     return b.layer_norm(x, b.weight((width,), 1.0), b.weight((width,), 0.1))
 
 
+def attention(b, x, heads, mask=None):
+    length, width = b.shape(x)
+    each = width // heads
+    parts = b.transpose(b.reshape(linear(b, x, 3 * width), (length, 3, heads, each)), (1, 2, 0, 3))
+    query, key, value = (b.reshape(b.part(parts, n), (heads, length, each)) for n in range(3))
+    scores = b.scale(b.matmul(query, b.transpose(key, (0, 2, 1))), each**-0.5)
+    scores = scores if mask is None else b.add(scores, mask)
+    seen = b.narrow(b.matmul(b.softmax(scores), value))
+    return linear(b, b.reshape(b.transpose(seen, (1, 0, 2)), (length, width)), width)
+
+
 def gpt2(b, tokens, sizes, width=768, heads=12):
     """The greatest logit after each token: all logits are computed, and few are sent anywhere."""
-    length, each = sizes.tokens, width // heads
     words = b.weight((sizes.vocabulary, width), 0.02)
-    x = b.add(b.rows(words, tokens), b.weight((length, width), 0.01))
-    mask = b.constant(np.triu(np.full((length, length), -1e9, np.float32), 1))
+    x = b.add(b.rows(words, tokens), b.weight((sizes.tokens, width), 0.01))
+    mask = b.constant(np.triu(np.full((sizes.tokens,) * 2, -1e9, np.float32), 1))
     for _ in range(sizes.layers):
-        parts = b.transpose(b.reshape(linear(b, norm(b, x), 3 * width), (length, 3, heads, each)), (1, 2, 0, 3))
-        query, key, value = (b.reshape(b.part(parts, n), (heads, length, each)) for n in range(3))
-        scores = b.scale(b.matmul(query, b.transpose(key, (0, 2, 1))), each**-0.5)
-        seen = b.matmul(b.softmax(b.add(scores, mask)), value)
-        x = b.add(x, linear(b, b.reshape(b.transpose(seen, (1, 0, 2)), (length, width)), width))
+        x = b.add(x, attention(b, norm(b, x), heads, mask))
         x = b.add(x, linear(b, b.gelu(linear(b, norm(b, x), 4 * width)), width))
-    return b.max(b.matmul(norm(b, x), b.transpose(words, (1, 0))), 1)
+    return b.max(b.product(norm(b, x), b.turned(words)), 1)
 
 
-def argument(name, sizes):
-    rng = np.random.default_rng(1)
+def minilm(b, tokens, sizes, width=384, heads=12):
+    """An embedding of a text: the mean of its tokens'."""
+    words = b.weight((sizes.vocabulary, width), 0.02)
+    x = norm(b, b.add(b.rows(words, tokens), b.weight((sizes.tokens, width), 0.01)))
+    for _ in range(sizes.layers):
+        x = norm(b, b.add(x, attention(b, x, heads)))
+        x = norm(b, b.add(x, linear(b, b.gelu(linear(b, x, 4 * width)), width)))
+    return b.mean(x, (0,))
+
+
+def argument(name, sizes, seed=1):
+    rng = np.random.default_rng(seed)
     if name == "resnet50":
         return rng.standard_normal((1, 3, sizes.side, sizes.side)).astype(np.float32)
     return rng.integers(0, sizes.vocabulary, (sizes.tokens,)).astype(np.int32)
 
 
-MODELS = {"resnet50": resnet50, "gpt2": gpt2}
+MODELS = {"resnet50": resnet50, "gpt2": gpt2, "minilm": minilm}
