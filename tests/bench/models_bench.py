@@ -9,7 +9,7 @@ does not count, then a few that do. Kiln's is the Python client of a kilnd on a 
 thread is one core of the machine, for the server too. What is not installed (./dev bench
 --setup) is left out, and so is a library where it does not compute in a precision on a CPU.
 All results are compared with onnxruntime's of the float32 model. What a precision means:
-models.py, model_kiln.py. The second table says what Kiln's first call consists of.
+whole_models/models.py, whole_models/model_kiln.py. The second table says what Kiln's first call consists of.
 """
 
 import argparse
@@ -21,15 +21,14 @@ import statistics
 import sys
 import tempfile
 
-HERE = pathlib.Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE.parent.parent / "client" / "python"), str(HERE)]
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "whole_models"))
 
 import models
 from model_party import LIBRARIES, Party, Server, prepare, there
 
 # Of the largest magnitude. float32: fifty layers, each rounded in its own order. Else: what goes from
 # layer to layer has 8 bits, of which libraries leave out some roundings, and scale differently.
-TOLERANCE = {"float32": 2e-3, "bfloat16": 5e-2, "int8": 1e-1}
+TOLERANCE = {"float32": 1e-4, "bfloat16": 2e-2, "int8": 5e-2}
 
 # Of Kiln's first call. In the server's: packing is of constants, before the first kernel of the first run.
 PARTS = ("import", "connect", "graph", "compile", "upload", "packing", "run")
@@ -39,7 +38,7 @@ def distance(found, wanted):
     return max(abs(a - b) for a, b in zip(found, wanted)) / max(map(abs, wanted)) if len(found) == len(wanted) else math.inf
 
 
-def parties_of(name, precision, threads, arguments, folder, server):
+def parties_of(name, precision, threads, arguments, folder, server, failed):
     for library in arguments.on.split(","):
         if precision not in LIBRARIES[library].precisions:
             continue
@@ -50,13 +49,14 @@ def parties_of(name, precision, threads, arguments, folder, server):
             yield Party(library, name, precision, threads, arguments.small, folder, server.address)
         except RuntimeError as error:
             print(error)
+            failed.append(library)
 
 
-def measure(name, precision, threads, arguments, folder):
-    """Rows of one model on so many threads; prints them."""
+def measure(name, precision, threads, arguments, folder, failed):
+    """Rows of one model on so many threads; prints them. Libraries that end too soon are `failed`."""
     server, parties = Server(threads), []
     try:
-        parties += parties_of(name, precision, threads, arguments, folder, server)
+        parties += parties_of(name, precision, threads, arguments, folder, server, failed)
         for _ in range(arguments.turns):
             for party in parties:
                 party.take_turn()
@@ -64,6 +64,8 @@ def measure(name, precision, threads, arguments, folder):
         for party in parties:
             party.stop()
         server.stop()
+    if not parties:
+        return []
     expected = pathlib.Path(folder, "expected.json")
     wanted = json.loads(expected.read_text()) if expected.exists() else parties[0].start["result"]
     ours = next((p for p in parties if p.library == "Kiln"), None)
@@ -107,21 +109,21 @@ def main(words=None):
     arguments = parser.parse_args(words)
     print("| model | precision | threads | on | first, s | best, ms | median, ms | to Kiln | from float32 |")
     print("|---|---|---|---|---|---|---|---|---|")
-    rows = []
+    rows, failed = [], []
     for name in arguments.models.split(","):
         for precision in arguments.precision.split(","):
             with tempfile.TemporaryDirectory() as folder:
                 prepare(name, precision, arguments.small, folder)
                 for threads in map(int, arguments.threads.split(",")):
                     if threads <= len(os.sched_getaffinity(0)):
-                        rows += measure(name, precision, threads, arguments, folder)
+                        rows += measure(name, precision, threads, arguments, folder, failed)
     print_parts(rows)
     if arguments.json:
         pathlib.Path(arguments.json).write_text(json.dumps({"suite": "models", "rows": rows}, indent=1))
     wrong = [row for row in rows if not row["difference"] <= TOLERANCE[row["precision"]]]
     for row in wrong:
         print("%s of %s in %s: values are wrong" % (row["on"], row["model"], row["precision"]))
-    return 1 if wrong else 0
+    return 1 if wrong or failed else 0
 
 
 if __name__ == "__main__":

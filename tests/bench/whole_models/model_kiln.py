@@ -139,11 +139,7 @@ class Quantized(Kiln):
         return self.scaled(self.source.made(lambda: np.ascontiguousarray(array.T)), 1)
 
     def scaled(self, array, channel):
-        def quantize():
-            scale = np.abs(array).max(tuple(a for a in range(array.ndim) if a != channel), keepdims=True) / np.float32(127)
-            return np.rint(array / scale).astype(np.int8), scale.ravel()
-
-        values, scale = self.source.made(quantize)
+        values, scale = self.source.made(lambda: models.quantized(array, channel))
         return Scaled(self.param(values), self.param(scale))
 
     def rounded(self, x, scale):

@@ -46,6 +46,12 @@ class Weights:
         return array
 
 
+def quantized(array, channel):
+    """int8, and the scale of each channel along this axis."""
+    scale = np.abs(array).max(tuple(a for a in range(array.ndim) if a != channel), keepdims=True) / np.float32(127)
+    return np.rint(array / scale).astype(np.int8), scale.ravel()
+
+
 class Started(NamedTuple):
     """A model that is ready: `step` takes an array and gives one."""
 

@@ -1,4 +1,4 @@
-"""A library that runs a model in a process of its own, for models_bench.py; and the kilnd that is Kiln's.
+"""A library that runs a model in a process of its own, for tests/bench/models_bench.py; and the kilnd that is Kiln's.
 
     python model_party.py LIBRARY MODEL PRECISION FOLDER [--small]
 
@@ -18,7 +18,8 @@ import time
 from typing import NamedTuple
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE.parent.parent / "client" / "python"), str(HERE)]
+ROOT = HERE.parent.parent.parent
+sys.path[:0] = [str(ROOT / "client" / "python"), str(HERE)]
 
 
 class Library(NamedTuple):
@@ -95,7 +96,11 @@ class Party:
         self._process = subprocess.Popen(
             command(library, name, precision, folder, small=small), env=environment, text=True, stdin=subprocess.PIPE,
             stdout=subprocess.PIPE, stderr=self._said, preexec_fn=lambda: os.sched_setaffinity(0, cores))  # fmt: skip
-        self.start = self._answer()
+        try:
+            self.start = self._answer()
+        except BaseException:
+            self.stop()
+            raise
 
     def _answer(self):
         line = self._process.stdout.readline()
@@ -133,7 +138,7 @@ class Server:
         cores = sorted(os.sched_getaffinity(0))[:threads]
         self.address = "unix:%s/kiln" % self._folder.name
         self._process = subprocess.Popen(
-            [os.environ.get("KILN_KILND", str(HERE.parent.parent / "bazel-bin/server/kilnd")),
+            [os.environ.get("KILN_KILND", str(ROOT / "bazel-bin/server/kilnd")),
              "--listen=" + self.address, "--shared_memory_max_bytes=%d" % SHARED_MEMORY], stderr=subprocess.PIPE, text=True,
             preexec_fn=lambda: os.sched_setaffinity(0, cores))  # fmt: skip
         for line in self._process.stderr:
