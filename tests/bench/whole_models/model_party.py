@@ -6,6 +6,7 @@ says its first result, and then, for each line with a count, how long so many st
 that, with "prepare" as the library, the folder gets what all of them read (model_onnx.prepare).
 """
 
+import compileall
 import importlib
 import importlib.util
 import json
@@ -19,7 +20,8 @@ from typing import NamedTuple
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent.parent
-sys.path[:0] = [str(ROOT / "client" / "python"), str(HERE)]
+CLIENT = ROOT / "client" / "python"
+sys.path[:0] = [str(CLIENT), str(HERE)]
 
 
 class Library(NamedTuple):
@@ -50,6 +52,7 @@ def command(*words, small):
 
 def prepare(name, precision, small, folder):
     """RuntimeError if it goes wrong; without onnxruntime the folder stays empty."""
+    compileall.compile_dir(str(CLIENT / "kiln"), quiet=2)  # as those of an installed package are, such as all the others
     if there("onnxruntime"):
         done = subprocess.run(command("prepare", name, precision, folder, small=small), capture_output=True, text=True)
         if done.returncode != 0:
