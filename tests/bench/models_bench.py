@@ -7,8 +7,8 @@ Random weights that stay where they are used, batch 1, 64 tokens (MiniLM: 128); 
 an array and gives one. Each library is a process of its own, and they take turns: a step that
 does not count, then a few that do. Kiln's is the Python client of a kilnd on a Unix socket. One
 thread is one core of the machine, for the server too. What is not installed (./dev bench
---setup) is left out, and so is a library where it does not compute in a precision on a CPU.
-All results are compared with onnxruntime's of the float32 model. What a precision means:
+--setup) is left out; and in bfloat16 onnxruntime, which has no such kernels for CPUs, in int8
+XLA, for which no tool makes such a model, and in both tinygrad, which is far behind in float32. All results are compared with onnxruntime's of the float32 model. What a precision means:
 whole_models/models.py, whole_models/model_kiln.py. The second table says what Kiln's first call consists of.
 """
 
@@ -39,7 +39,7 @@ def distance(found, wanted):
 
 
 def parties_of(name, precision, threads, arguments, folder, server, failed):
-    for library in arguments.on.split(","):
+    for library in arguments.on:
         if precision not in LIBRARIES[library].precisions:
             continue
         if not there(library):
@@ -97,11 +97,24 @@ def print_parts(rows):
                  row["first_s"], parts["server's compile"], parts["megabytes"]))  # fmt: skip
 
 
+def some_of(known):
+    """Names with commas between, as an argument."""
+
+    def read(text):
+        names = text.split(",")
+        unknown = [name for name in names if name not in known]
+        if unknown:
+            raise argparse.ArgumentTypeError("%s: there are %s" % (", ".join(unknown), ", ".join(known)))
+        return names
+
+    return {"type": read, "help": "of " + ",".join(known)}
+
+
 def main(words=None):
     parser = argparse.ArgumentParser(prog="./dev bench models", description=__doc__.splitlines()[0])
-    parser.add_argument("--models", default=",".join(models.MODELS))
-    parser.add_argument("--precision", default="float32", help="of " + ",".join(models.PRECISIONS))
-    parser.add_argument("--on", default=",".join(LIBRARIES))
+    parser.add_argument("--models", default=",".join(models.MODELS), **some_of(models.MODELS))
+    parser.add_argument("--precision", default="float32", **some_of(models.PRECISIONS))
+    parser.add_argument("--on", default=",".join(LIBRARIES), **some_of(LIBRARIES))
     parser.add_argument("--threads", default="1,2")
     parser.add_argument("--turns", type=int, default=9)
     parser.add_argument("--json", help="also write the figures here")
@@ -110,8 +123,8 @@ def main(words=None):
     print("| model | precision | threads | on | first, s | best, ms | median, ms | to Kiln | from float32 |")
     print("|---|---|---|---|---|---|---|---|---|")
     rows, failed = [], []
-    for name in arguments.models.split(","):
-        for precision in arguments.precision.split(","):
+    for name in arguments.models:
+        for precision in arguments.precision:
             with tempfile.TemporaryDirectory() as folder:
                 prepare(name, precision, arguments.small, folder)
                 for threads in map(int, arguments.threads.split(",")):

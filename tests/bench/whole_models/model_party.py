@@ -27,7 +27,7 @@ sys.path[:0] = [str(CLIENT), str(HERE)]
 class Library(NamedTuple):
     needs: str  # a module
     step: str  # where models.Started is made: module:function
-    precisions: tuple  # those that it computes in on a CPU
+    precisions: tuple  # that it is measured in
     patient: bool = True  # takes all turns; else three, as a step takes seconds
 
 

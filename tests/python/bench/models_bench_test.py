@@ -74,6 +74,11 @@ class Bench(unittest.TestCase):
         self.assertEqual(status, 1)
         self.assertIn("Kiln of minilm in bfloat16: values are wrong", printed)
 
+    def test_an_unknown_name_is_refused(self):
+        with contextlib.redirect_stderr(io.StringIO()) as said, self.assertRaises(SystemExit):
+            models_bench.main(["--precision=float32,int4"])
+        self.assertIn("int4: there are float32, bfloat16, int8", said.getvalue())
+
     def test_a_library_that_ends_fails_the_bench(self):
         with unittest.mock.patch.object(model_party, "command", lambda *words, small: [sys.executable, "-c", "nothing"]):
             with unittest.mock.patch.object(models_bench, "prepare"):
