@@ -8,8 +8,10 @@ an array and gives one. Each library is a process of its own, and they take turn
 does not count, then a few that do. Kiln's is the Python client of a kilnd on a Unix socket. One
 thread is one core of the machine, for the server too. What is not installed (./dev bench
 --setup) is left out; and in bfloat16 onnxruntime, which has no such kernels for CPUs, in int8
-XLA, for which no tool makes such a model, and in both tinygrad, which is far behind in float32. All results are compared with onnxruntime's of the float32 model. What a precision means:
-whole_models/models.py, whole_models/model_kiln.py. The second table says what Kiln's first call consists of.
+XLA, for which no tool makes such a model, and in both tinygrad, which is far behind in float32.
+All results are compared with onnxruntime's of the float32 model. What a precision means stands
+in whole_models/models.py and whole_models/model_kiln.py. The second table says what Kiln's first
+call consists of.
 """
 
 import argparse
