@@ -37,7 +37,9 @@ PARTS = ("import", "connect", "graph", "compile", "upload", "packing", "run")
 
 
 def distance(found, wanted):
-    return max(abs(a - b) for a, b in zip(found, wanted)) / max(map(abs, wanted)) if len(found) == len(wanted) else math.inf
+    if len(found) != len(wanted):
+        return math.inf
+    return max(abs(a - b) for a, b in zip(found, wanted)) / max(map(abs, wanted))
 
 
 def parties_of(name, precision, threads, arguments, folder, server, failed):
@@ -75,7 +77,8 @@ def measure(name, precision, threads, arguments, folder, failed):
     for party in parties:
         row = {"model": name, "precision": precision, "threads": threads, "on": party.library,
                "first_s": party.start["first"], "parts": party.start["parts"], "best_s": party.best(),
-               "median_s": statistics.median(party.times), "difference": distance(party.start["result"], wanted)}  # fmt: skip
+               "median_s": statistics.median(party.times),
+               "difference": distance(party.start["result"], wanted)}  # fmt: skip
         row["ratio"] = row["best_s"] / ours.best() if ours else math.nan
         print("| %s | %s | %d | %s | %.2f | %.1f | %.1f | %.2f | %.0e |"
               % (name, precision, threads, party.library, row["first_s"], row["best_s"] * 1e3, row["median_s"] * 1e3,
@@ -89,14 +92,15 @@ def print_parts(rows):
     rows = [row for row in rows if row["parts"]]
     if not rows:
         return
-    print("\n| Kiln's first call | precision | threads | %s | rest | in all, s | compile in the server | MB |" % " | ".join(PARTS))
+    print("\n| Kiln's first call | precision | threads | %s | rest | in all, s | compile in the server | MB |"
+          % " | ".join(PARTS))  # fmt: skip
     print("|%s" % ("---|" * (len(PARTS) + 7)))
     for row in rows:
         parts = row["parts"]
         rest = row["first_s"] - sum(parts[part] for part in PARTS)
         print("| %s | %s | %d | %s | %.2f | %.2f | %.2f | %.0f |"
-              % (row["model"], row["precision"], row["threads"], " | ".join("%.2f" % parts[part] for part in PARTS), rest,
-                 row["first_s"], parts["server's compile"], parts["megabytes"]))  # fmt: skip
+              % (row["model"], row["precision"], row["threads"], " | ".join("%.2f" % parts[part] for part in PARTS),
+                 rest, row["first_s"], parts["server's compile"], parts["megabytes"]))  # fmt: skip
 
 
 def some_of(known):

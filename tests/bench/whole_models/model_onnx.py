@@ -20,7 +20,7 @@ GROUP = "128"  # numbers that OpenVINO gives one scale while it runs: its fastes
 
 
 class Onnx:
-    """In float32. Its `still` are the tensors whose scales a quantized convolution has beforehand, in models.py's order."""
+    """In float32. `still` are the tensors whose scales a quantized convolution has beforehand, in models.py's order."""
 
     def __init__(self):
         import onnx
@@ -146,9 +146,9 @@ def written(b, name, sizes, path):
     b.shapes["x"] = argument.shape
     result = models.MODELS[name](b, "x", sizes)
     kind = onnx.helper.np_dtype_to_tensor_dtype(argument.dtype)
-    graph = onnx.helper.make_graph(
-        b.nodes, name, [onnx.helper.make_tensor_value_info("x", kind, argument.shape)],
-        [onnx.helper.make_tensor_value_info(result, onnx.TensorProto.FLOAT, b.shapes[result])], b.constants)  # fmt: skip
+    entry = onnx.helper.make_tensor_value_info("x", kind, argument.shape)
+    leaving = onnx.helper.make_tensor_value_info(result, onnx.TensorProto.FLOAT, b.shapes[result])
+    graph = onnx.helper.make_graph(b.nodes, name, [entry], [leaving], b.constants)
     onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 20)], ir_version=9), path)
     return b
 
@@ -175,12 +175,13 @@ def quantized(name, sizes, source, path):
         written(Stored(), name, sizes, os.path.join(os.path.dirname(path), "stored.onnx"))
         quantization.quantize_dynamic(source, path, ["MatMul"], per_channel=True, weight_type=kinds.QInt8)
         return
-    quantization.quantize_static(source, path, Calibration(name, sizes), op_types_to_quantize=["Conv", "Relu", "Add", "MaxPool"],
-                                 per_channel=True, activation_type=kinds.QUInt8, weight_type=kinds.QInt8)  # fmt: skip
+    quantization.quantize_static(source, path, Calibration(name, sizes), per_channel=True,
+                                 op_types_to_quantize=["Conv", "Relu", "Add", "MaxPool"], activation_type=kinds.QUInt8, weight_type=kinds.QInt8)  # fmt: skip
     constants = {one.name: one for one in b.onnx.load(path).graph.initializer}
 
     def greatest(tensor):
-        scale, zero = (b.onnx.numpy_helper.to_array(constants[tensor + end]).item() for end in ("_scale", "_zero_point"))
+        scale, zero = (b.onnx.numpy_helper.to_array(constants[tensor + part]).item()
+                       for part in ("_scale", "_zero_point"))  # fmt: skip
         return scale * max(255 - zero, zero)
 
     scales = [greatest(tensor) / 127 for tensor in b.still]

@@ -52,7 +52,7 @@ def command(*words, small):
 
 def prepare(name, precision, small, folder):
     """RuntimeError if it goes wrong; without onnxruntime the folder stays empty."""
-    compileall.compile_dir(str(CLIENT / "kiln"), quiet=2)  # as those of an installed package are, such as all the others
+    compileall.compile_dir(str(CLIENT / "kiln"), quiet=2)  # installed packages are compiled, such as all the others
     if there("onnxruntime"):
         done = subprocess.run(command("prepare", name, precision, folder, small=small), capture_output=True, text=True)
         if done.returncode != 0:
@@ -142,8 +142,8 @@ class Server:
         self.address = "unix:%s/kiln" % self._folder.name
         self._process = subprocess.Popen(
             [os.environ.get("KILN_KILND", str(ROOT / "bazel-bin/server/kilnd")),
-             "--listen=" + self.address, "--shared_memory_max_bytes=%d" % SHARED_MEMORY], stderr=subprocess.PIPE, text=True,
-            preexec_fn=lambda: os.sched_setaffinity(0, cores))  # fmt: skip
+             "--listen=" + self.address, "--shared_memory_max_bytes=%d" % SHARED_MEMORY],
+            stderr=subprocess.PIPE, text=True, preexec_fn=lambda: os.sched_setaffinity(0, cores))  # fmt: skip
         for line in self._process.stderr:
             if "event=serving" in line:
                 break

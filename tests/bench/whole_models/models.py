@@ -31,7 +31,7 @@ class Sizes:
 
 
 class Weights:
-    """An endless source of them. A deployed model's lie in a file, as they are sent: `seconds` is what making them took."""
+    """An endless source of them. `seconds` is what making them took: a deployed model's lie in a file."""
 
     def __init__(self):
         self._numbers, self.seconds = np.random.default_rng(0), 0.0

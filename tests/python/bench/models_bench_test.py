@@ -1,4 +1,4 @@
-"""`./dev bench models` at its smallest: in every precision Kiln's numbers are onnxruntime's, and wrong ones are found."""
+"""`./dev bench models` at its smallest: in each precision Kiln's numbers are onnxruntime's; wrong ones are found."""
 
 import contextlib
 import io
@@ -47,7 +47,8 @@ class Bench(unittest.TestCase):
         self.assertEqual(status, 0, printed)
         beside = [on for on in BESIDE if precision in model_party.LIBRARIES[on].precisions]
         self.assertEqual([row[:4] for row in rows],
-                         [[model, precision, "1", on] for model in models.MODELS for on in ["Kiln", *beside]])  # fmt: skip
+                         [[model, precision, "1", on]
+                          for model in models.MODELS for on in ["Kiln", *beside]])  # fmt: skip
         for row in rows:  # but for the float32 model itself, it is not without roundings that it is near
             self.assertLess(float(row[8]), models_bench.TOLERANCE[precision])
             self.assertTrue(precision == "float32" or float(row[8]) > 1e-4, row)
@@ -80,7 +81,8 @@ class Bench(unittest.TestCase):
         self.assertIn("int4: there are float32, bfloat16, int8", said.getvalue())
 
     def test_a_library_that_ends_fails_the_bench(self):
-        with unittest.mock.patch.object(model_party, "command", lambda *words, small: [sys.executable, "-c", "nothing"]):
+        ends = lambda *words, small: [sys.executable, "-c", "nothing"]  # noqa: E731
+        with unittest.mock.patch.object(model_party, "command", ends):
             with unittest.mock.patch.object(models_bench, "prepare"):
                 status, printed, (rows, *_) = run("--models=minilm", "--on=Kiln")
         self.assertEqual((status, rows), (1, []), printed)
@@ -128,7 +130,8 @@ class Words(support.ServerTest):
     def test_convolution_in_int8(self):
         x = np.random.default_rng(3).standard_normal((1, 4, 6, 6)).astype(np.float32)
         b, scale, source = model_kiln.Quantized([0.02]), np.float32(0.02), models.Weights()
-        found = self.computed(b, lambda x: b.conv(b.entering(x), b.factor((3, 4, 3, 3), 0.5), b.weight((3,), 0.1), 1, 1), x)
+        found = self.computed(
+            b, lambda x: b.conv(b.entering(x), b.factor((3, 4, 3, 3), 0.5), b.weight((3,), 0.1), 1, 1), x)  # fmt: skip
         weight, bias = source((3, 4, 3, 3), 0.5), source((3,), 0.1)
         values = np.pad(np.clip(np.rint(x / scale), -127, 127), ((0, 0), (0, 0), (1, 1), (1, 1))).astype(np.int64)
         down = np.abs(weight).max((1, 2, 3)) / np.float32(127)
