@@ -176,7 +176,8 @@ def quantized(name, sizes, source, path):
         quantization.quantize_dynamic(source, path, ["MatMul"], per_channel=True, weight_type=kinds.QInt8)
         return
     quantization.quantize_static(source, path, Calibration(name, sizes), per_channel=True,
-                                 op_types_to_quantize=["Conv", "Relu", "Add", "MaxPool"], activation_type=kinds.QUInt8, weight_type=kinds.QInt8)  # fmt: skip
+                                 op_types_to_quantize=["Conv", "Relu", "Add", "MaxPool"],
+                                 activation_type=kinds.QUInt8, weight_type=kinds.QInt8)  # fmt: skip
     constants = {one.name: one for one in b.onnx.load(path).graph.initializer}
 
     def greatest(tensor):
