@@ -12,7 +12,9 @@ sudo=()
 venv=$1
 [[ -x $venv/bin/python ]] || .venv/bin/python -m venv $venv
 pip=("$venv/bin/python" -m pip install --quiet --disable-pip-version-check)
-"${pip[@]}" -r tests/bench/requirements.txt -r tests/requirements.txt
+# One after the other: peers are newer than what the tests are pinned to.
+"${pip[@]}" -r tests/requirements.txt
+"${pip[@]}" -r tests/bench/requirements.txt
 "${pip[@]}" --no-deps --no-build-isolation -e client/python
 
 mkdir -p $venv/lib/peers

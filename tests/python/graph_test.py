@@ -28,6 +28,17 @@ class Graphs(support.ServerTest):
         self.assertEqual(message.nodes[-1].op, graph_pb2.TUPLE)
         self.assertEqual(self.client.compile(graph).hash, kiln.graph_hash(message))
 
+    def test_a_shape_that_comes_again_is_the_node_that_it_was(self):
+        graph = kiln.Graph()
+        n = graph.variable("n", 1, 3)
+        plain, symbolic, empty = graph.shape_node((2, 3)), graph.shape_node((2, n)), graph.shape_node(())
+        self.assertEqual(len({plain, symbolic, empty}), 3)
+        nodes = len(graph)
+        self.assertEqual([graph.shape_node(shape) for shape in ([2, 3], (2, n), ())], [plain, symbolic, empty])
+        self.assertEqual(len(graph), nodes)
+        with self.assertRaises(TypeError):  # 2.0 == 2, and is no size
+            graph.shape_node((2.0, 3))
+
     def test_updates_of_parameters_and_of_views(self):
         graph = kiln.Graph()
         x = graph.param("x", (6,))

@@ -67,6 +67,7 @@ class Graph:
     def __init__(self) -> None:
         self._nodes: List[graph_pb2.UOp] = []
         self._interned: Dict[bytes, int] = {}
+        self._shapes: Dict[Tuple[int, ...], int] = {}  # shape_node's: most shapes come again and again
         self._slots: Dict[int, Tuple[DType, Shape]] = {}
         # A call gives arguments by name, so a name is of one slot, and a slot has one.
         self._named: Dict[str, int] = {}
@@ -239,7 +240,13 @@ class Graph:
 
     def shape_node(self, shape: Sequence[Size]) -> int:
         """A shape as a source of movement ops."""
-        return self.node("STACK", [self._size_node(size) for size in shape])
+        key = tuple(size for size in shape if type(size) is int)  # what only equals an integer is looked at each time
+        made = self._shapes.get(key) if len(key) == len(shape) else None
+        if made is None:
+            made = self.node("STACK", [self._size_node(size) for size in shape])
+            if len(key) == len(shape):
+                self._shapes[key] = made
+        return made
 
     def _size_node(self, size: Size, kind: DType = int32) -> int:
         """A size as a scalar of `kind`: int32, or int64 for a value."""
