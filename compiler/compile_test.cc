@@ -105,11 +105,11 @@ TEST(Compile, EqualKernelsAreCompiledOnce) {
 TEST(Compile, PassesAreSeenInOrder) {
   Watcher watcher;
   ASSERT_TRUE(Compile(SumAndAdd(), NullTarget(), Options(), &watcher).ok());
-  const std::vector<std::string> first = {"normalise",  "callify",          "resolve invalid",
-                                          "take marks", "split reductions", "choose buffers",
-                                          "rangeify",   "chain kernels",    "memory plan"};
+  const std::vector<std::string> first = {"normalise",        "callify",        "resolve invalid", "take marks",
+                                          "split reductions", "choose buffers", "choose layouts",  "rangeify",
+                                          "chain kernels",    "memory plan"};
   ASSERT_GE(watcher.names.size(), first.size());
-  EXPECT_EQ(std::vector<std::string>(watcher.names.begin(), watcher.names.begin() + 9), first);
+  EXPECT_EQ(std::vector<std::string>(watcher.names.begin(), watcher.names.begin() + 10), first);
   EXPECT_EQ(watcher.names.back(), "object");
 }
 

@@ -48,7 +48,9 @@ constexpr Need kRequired = Need::kRequired, kOptional = Need::kOptional;
 // -- When a pass has something to do
 
 Abilities Can(const Lowering& l) { return l.generator->abilities(); }
-bool ForCpu(const Lowering& l, UOp*) { return Can(l).lanes && !Can(l).text; }
+bool ForCpu(const Lowering& l, UOp*) {
+  return l.generator != nullptr && Can(l).lanes && !Can(l).text;  // programs for several devices begin without one
+}
 bool ForLoops(const Lowering& l) { return Can(l).lanes || (Can(l).work_items && !Can(l).text); }
 bool HasLanguage(const Lowering& l, absl::string_view name) {
   const std::vector<absl::string_view> all = l.generator->languages();

@@ -83,8 +83,8 @@ absl::StatusOr<const v1::ExplainResponse::Stage*> FindOne(const v1::ExplainRespo
 }
 
 bool IsGraph(const v1::ExplainResponse::Stage& stage) {
-  constexpr absl::string_view kOther[] = {"batching", "choose buffers", "memory plan", "llvm",
-                                          "source",   "assembly",       "object"};
+  constexpr absl::string_view kOther[] = {"batching", "choose buffers", "choose layouts", "memory plan",
+                                          "llvm",     "source",         "assembly",       "object"};
   return std::find(std::begin(kOther), std::end(kOther), PassOf(stage.name())) == std::end(kOther);
 }
 
