@@ -114,9 +114,9 @@ TEST(Layouts, OfDepthwiseConvolutions) {
 
 TEST(Layouts, WhereOthersReadThem) {
   Check([](Network& n) {
-    const Tensor x = n.Convolution(n.Image(16, 8), 32, 3);
-    const Tensor pooled = client::Sum(n.Convolution(x, 32, 3), {2, 3});
-    n.graph.Output(client::Reshape(pooled, {1, 32, 1, 1}) * x + client::Max(x, {1}, true));
+    const Tensor x = n.Convolution(n.Image(16, 8), 32, 1);
+    const Tensor pooled = client::Max(n.Convolution(x, 32, 1), {2, 3});
+    n.graph.Output(client::Reshape(pooled, {1, 32, 1, 1}) + x + client::Max(x, {1}, true));
   });
 }
 
