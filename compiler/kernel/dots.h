@@ -29,8 +29,13 @@ struct DotUnits {
   bool byte_tiles = false;
   bool bfloat_tiles = false;
 
-  bool TakesDotsOf(DType dtype) const { return dtype == DType::kBfloat16 ? bfloats : bytes; }
-  bool TakesTilesOf(DType dtype) const { return dtype == DType::kBfloat16 ? bfloat_tiles : byte_tiles; }
+  bool TakesDotsOf(DType dtype) const { return Of(dtype, bytes, bfloats); }
+  bool TakesTilesOf(DType dtype) const { return Of(dtype, byte_tiles, bfloat_tiles); }
+
+ private:
+  static bool Of(DType dtype, bool bytes, bool bfloats) {
+    return dtype == DType::kBfloat16 ? bfloats : (dtype == DType::kInt8 || dtype == DType::kUint8) && bytes;
+  }
 };
 DotUnits DotUnitsOf(const v1::Target& target);
 

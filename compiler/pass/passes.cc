@@ -157,6 +157,9 @@ std::vector<StagePasses> Table() {
       {"choose layouts", kOptional, kCpu, nullptr, nullptr,
        "in which order the axes of these values lie in memory",
        [](Lowering& l, UOp* sink) -> absl::StatusOr<UOp*> {
+         const DotUnits units = DotUnitsOf(l.target);
+         const auto is_factor = [&](DType dtype) { return units.TakesDotsOf(dtype) || units.TakesTilesOf(dtype); };
+         l.realized = KeepNarrow(sink, l.realized, is_factor, l.marked);
          l.layouts = LayoutsFor(l.graph, sink, l.function.bodies, l.realized);
          return sink;
        }, LayoutsText, "txt"},

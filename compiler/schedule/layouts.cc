@@ -124,23 +124,24 @@ class Election {
     for (UOp* uop : Toposort(end)) {
       if (uop->op() == Op::REDUCE) VoteAsProduct(uop, outputs, counted);
     }
-    // All else is read as the result is written.
-    UOp* last = LastOutput(draft, outputs);
-    if (last == nullptr) return;
+    // All else is read as the result is written; or as it is, if nobody has chosen how that is.
+    const bool chosen = draft.value != nullptr && chosen_.contains(draft.value);
+    UOp* last = chosen ? LastOutput(draft, outputs) : nullptr;
     for (UOp* load : LoadsIn(end)) {
-      if (!counted.contains(load)) VoteFor(load, last, Iterations(outputs));
+      if (counted.contains(load)) continue;
+      const auto found = candidates_.find(StorageOf(load->src(0)));
+      if (found == candidates_.end()) continue;
+      if (last != nullptr) VoteFor(load, last, Iterations(outputs));
+      if (!chosen) VotesFor(found->second).back() += Iterations(outputs);
     }
   }
 
-  // The loop that walks what the kernel writes along memory.
+  // The loop that walks what the kernel writes, a value whose layout is chosen, along memory.
   UOp* LastOutput(const KernelDraft& draft, absl::Span<UOp* const> outputs) const {
     UOp* index = draft.sink->src(0)->src(0)->src(0)->src(1);
-    const auto chosen = draft.value == nullptr ? chosen_.end() : chosen_.find(draft.value);
+    const auto last = static_cast<size_t>(chosen_.at(draft.value).back());
     for (UOp* range : outputs) {
-      if (chosen == chosen_.end()
-              ? StrideIn(index, range) == 1
-              : AxisOf(draft.value->shape(), index, range) == static_cast<size_t>(chosen->second.back()))
-        return range;
+      if (AxisOf(draft.value->shape(), index, range) == last) return range;
     }
     return nullptr;
   }

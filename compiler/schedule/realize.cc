@@ -306,4 +306,19 @@ absl::flat_hash_set<UOp*> ChooseRealized(Graph& graph, UOp* sink, const StoreOrd
   return Realization(order, AnalyseFusion(graph, order, stores, realized)).Run();
 }
 
+absl::flat_hash_set<UOp*> KeepNarrow(UOp* sink, const absl::flat_hash_set<UOp*>& realized,
+                                     absl::FunctionRef<bool(DType)> is_factor,
+                                     const absl::flat_hash_set<UOp*>& marked) {
+  absl::flat_hash_set<UOp*> kept = marked, narrow;
+  for (const UOp* uop : Toposort(sink)) {
+    if (uop->op() == Op::STORE) kept.insert(uop->src(1));
+  }
+  for (UOp* value : realized) {
+    const bool widened = value->op() == Op::CAST && ItemSize(value->src(0)->dtype()) < ItemSize(value->dtype()) &&
+                         is_factor(value->src(0)->dtype()) && IsElementwise(value->src(0)->op());
+    narrow.insert(widened && !kept.contains(value) ? value->src(0) : value);
+  }
+  return narrow;
+}
+
 }  // namespace kiln::compiler

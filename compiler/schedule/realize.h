@@ -5,6 +5,7 @@
 #define KILN_COMPILER_SCHEDULE_REALIZE_H_
 
 #include "absl/container/flat_hash_set.h"
+#include "absl/functional/function_ref.h"
 #include "compiler/ir/graph.h"
 #include "compiler/schedule/store_order.h"
 
@@ -24,6 +25,11 @@ UOp* TakeMarks(Graph& graph, UOp* sink, absl::flat_hash_set<UOp*>& marked);
 // (fused_cost.h): then they are values like others.
 absl::flat_hash_set<UOp*> ChooseRealized(Graph& graph, UOp* sink, const StoreOrder& stores,
                                          const absl::flat_hash_set<UOp*>& marked = {});
+
+// `realized`, of `sink`, with what is widened in place of the wide numbers, where the narrow ones are of a dtype that
+// `is_factor`: products take them as they are. What is stored stays, and so do values of `marked`.
+absl::flat_hash_set<UOp*> KeepNarrow(UOp* sink, const absl::flat_hash_set<UOp*>& realized,
+                                     absl::FunctionRef<bool(DType)> is_factor, const absl::flat_hash_set<UOp*>& marked);
 
 }  // namespace kiln::compiler
 
