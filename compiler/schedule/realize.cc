@@ -306,6 +306,19 @@ absl::flat_hash_set<UOp*> ChooseRealized(Graph& graph, UOp* sink, const StoreOrd
   return Realization(order, AnalyseFusion(graph, order, stores, realized)).Run();
 }
 
+namespace {
+
+// What `uop` shows, under all that only says where.
+UOp* UnderViews(UOp* uop, const absl::flat_hash_set<UOp*>& realized) {
+  const auto is_view = [](Op op) {
+    return op == Op::PERMUTE || op == Op::FLIP || op == Op::RESHAPE || op == Op::EXPAND || op == Op::SHRINK;
+  };
+  while (is_view(uop->op()) && !realized.contains(uop)) uop = uop->src(0);
+  return uop;
+}
+
+}  // namespace
+
 absl::flat_hash_set<UOp*> KeepNarrow(UOp* sink, const absl::flat_hash_set<UOp*>& realized,
                                      absl::FunctionRef<bool(DType)> is_factor,
                                      const absl::flat_hash_set<UOp*>& marked) {
@@ -314,9 +327,11 @@ absl::flat_hash_set<UOp*> KeepNarrow(UOp* sink, const absl::flat_hash_set<UOp*>&
     if (uop->op() == Op::STORE) kept.insert(uop->src(1));
   }
   for (UOp* value : realized) {
-    const bool widened = value->op() == Op::CAST && ItemSize(value->src(0)->dtype()) < ItemSize(value->dtype()) &&
-                         is_factor(value->src(0)->dtype()) && IsElementwise(value->src(0)->op());
-    narrow.insert(widened && !kept.contains(value) ? value->src(0) : value);
+    const bool widened = !kept.contains(value) && value->op() == Op::CAST && is_factor(value->src(0)->dtype()) &&
+                         ItemSize(value->src(0)->dtype()) < ItemSize(value->dtype());
+    UOp* source = widened ? UnderViews(value->src(0), realized) : nullptr;
+    if (source != nullptr && (source->op() == Op::PARAM || realized.contains(source))) continue;  // it is in memory
+    narrow.insert(source != nullptr && IsElementwise(source->op()) ? source : value);
   }
   return narrow;
 }
