@@ -331,7 +331,9 @@ absl::flat_hash_set<UOp*> KeepNarrow(UOp* sink, const absl::flat_hash_set<UOp*>&
                          ItemSize(value->src(0)->dtype()) < ItemSize(value->dtype());
     UOp* source = widened ? UnderViews(value->src(0), realized) : nullptr;
     if (source != nullptr && (source->op() == Op::PARAM || realized.contains(source))) continue;  // it is in memory
-    narrow.insert(source != nullptr && IsElementwise(source->op()) ? source : value);
+    const bool smaller = source != nullptr && (IsElementwise(source->op()) || source->op() == Op::PAD) &&
+                         MaxElements(source->shape()) <= MaxElements(value->shape());
+    narrow.insert(smaller ? source : value);
   }
   return narrow;
 }
