@@ -21,6 +21,7 @@ inline constexpr double kPackedCycles = 3;        // of one vector of a copy tha
 inline constexpr double kGatedCycles = 8;         // of one vector into a local buffer, under a gate
 inline constexpr double kApartCycles = 3;         // of one element that is copied by itself
 inline constexpr double kFarBytesPerCycle = 12;   // of an operand that each panel reads anew from beyond the L2 cache
+inline constexpr double kL2VectorCycles = 1;      // of a vector from the L2 cache, as far as that does not hide
 inline constexpr double kPackCycles = 12;         // of one vector of words, for dot products
 inline constexpr double kTileCycles = 16;         // of a product of two registers of a matrix unit
 inline constexpr double kTileLoadCycles = 20;     // of such a register, from the L2 cache

@@ -53,6 +53,7 @@ class Chooser {
     const auto& apart = pixels.strides[row];
     const bool near = apart.has_value() && std::abs(*apart) * product_.item <= kNearRows;
     if (!near || (pixels.gated && pixels.walks.empty())) return;
+    if (pixels.constant) return;  // weights, of which a copy that was made beforehand is read from end to end
     ApartTile tile;
     tile.a = a;
     tile.row = row;
@@ -103,6 +104,7 @@ class Chooser {
     }
     double iteration_cycles =
         std::max({r * v / kFmasPerCycle, (r + v) / kLoadsPerCycle, kFmaLatency}) + kLoadWeight * (r + v);
+    if (panel_bytes > machine_.l1_bytes / 2) iteration_cycles += kL2VectorCycles * v;
     // A few pixels of each line, and those of the next channel far from them.
     // Of lines that it walks with a stride it uses a part, and the panel lies beside all of them.
     const double beside = pixels.strides[tile.row] == 1 ? 0 : static_cast<double>(panel_bytes);

@@ -17,7 +17,6 @@ constexpr int64_t kMinDepth = 128;  // terms of a reduction that are worth takin
 constexpr int64_t kRowsForOne = 4;  // that cost no more than one, where each vector comes from beyond the L2 cache
 constexpr int64_t kMostRows = 14;
 constexpr int64_t kSetBytes = 4096;       // after which lines are of the same set of the L1 cache
-constexpr double kL2VectorCycles = 1;     // of a vector that comes from the L2 cache, and does not hide behind the rest
 constexpr double kGatedAccessCycles = 2;  // of one scalar or one vector that is read in place, under a gate
 
 class Chooser {
