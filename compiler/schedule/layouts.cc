@@ -206,7 +206,9 @@ absl::flat_hash_set<const UOp*> PaddedFactors(absl::Span<const KernelDraft> draf
           if (load->src().size() < 3) continue;
           const UOp* storage = StorageOf(load->src(0));
           const auto found = values.find(storage);
-          padded.insert(found == values.end() ? storage : found->second);
+          if (found != values.end()) padded.insert(found->second);
+          // What a caller has is as good under a gate, if the result must lie as its shape says, too.
+          if (found == values.end() && draft.value != nullptr && draft.store == nullptr) padded.insert(storage);
         }
       }
     }

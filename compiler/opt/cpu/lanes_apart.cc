@@ -14,7 +14,7 @@ namespace {
 constexpr int64_t kNearRows = 64;      // bytes; rows of scalars that lie no farther apart share lines of the cache
 constexpr int64_t kMinIterations = 4;  // of each core
 // A cycle, of pixels from beyond the L2 cache. They are few beside the multiply-adds, behind which most of this hides.
-constexpr double kFarPixelBytes = 40;
+constexpr double kFarPixelBytes = 20;
 
 std::vector<int64_t> DivisorsOf(int64_t n) {
   std::vector<int64_t> divisors;

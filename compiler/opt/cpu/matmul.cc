@@ -117,7 +117,7 @@ class Chooser {
     const double gated_row = product_.operands[tile.a].gated ? kGatedAccessCycles : 0;
     const double gated_vector = product_.operands[tile.b].gated ? kGatedAccessCycles : 0;
     // Each panel reads all rows anew.
-    const double far = product_.operands[tile.a].bytes > static_cast<double>(l2_bytes_)
+    const double far = product_.operands[tile.a].bytes > 4 * static_cast<double>(l2_bytes_)
                            ? static_cast<double>(product_.item) / kFarBytesPerCycle
                            : 0;
     for (int64_t vectors = 1; vectors <= 4; ++vectors) {
