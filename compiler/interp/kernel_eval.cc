@@ -12,6 +12,7 @@
 #include "compiler/interp/eval.h"
 #include "compiler/interp/scalar.h"
 #include "compiler/interp/tensor.h"
+#include "compiler/interp/word_terms.h"
 #include "compiler/ir/build.h"
 #include "compiler/structure/core_product.h"
 #include "compiler/structure/group_product.h"
@@ -125,7 +126,8 @@ class Evaluator {
       case KernelOp::BUFFER: registers_[uop].assign(NumElements(uop->shape()), 0); return absl::OkStatus();
       case KernelOp::BITCAST:
         if (ItemSize(uop->dtype()) == ItemSize(uop->src(0)->dtype())) return EvalElementwise(uop);
-        return EvalWords(uop);
+        SetWords(uop);
+        return absl::OkStatus();
       case KernelOp::WMMA:
         if (const auto product = GroupProductOf(uop)) return EvalGroupProduct(uop, *product);
         if (const auto product = CoreProductOf(uop)) return EvalCoreProduct(uop, *product);
@@ -206,36 +208,9 @@ class Evaluator {
     return absl::OkStatus();
   }
 
-  // Lanes beside each other read as one (kernel/dots.h).
-  absl::Status EvalWords(UOp* uop) {
-    const DType from = uop->src(0)->dtype(), to = uop->dtype();
-    std::string bytes(values_[uop->src(0)].size() * static_cast<size_t>(ItemSize(from)), '\0');
-    char* into = bytes.data();
-    for (uint64_t lane : values_[uop->src(0)]) {
-      StoreElement(from, lane, into);
-      into += ItemSize(from);
-    }
-    Lanes lanes;
-    for (size_t at = 0; at < bytes.size(); at += static_cast<size_t>(ItemSize(to)))
-      lanes.push_back(LoadElement(to, bytes.data() + at));
-    values_[uop] = std::move(lanes);
-    return absl::OkStatus();
-  }
-
-  // uint8 by int8, four in a word of each lane (kernel/dots.h).
-  static uint64_t DotOfBytes(uint64_t u, uint64_t s, uint64_t sum) {
-    for (int bits = 0; bits < 32; bits += 8)
-      sum += static_cast<uint64_t>(int64_t{static_cast<uint8_t>(u >> bits)} * static_cast<int8_t>(s >> bits));
-    return sum;
-  }
-  static uint64_t DotOfBfloats(uint64_t u, uint64_t s, uint64_t sum) {
-    const DType wide = DType::kFloat32;
-    const auto at = [&](uint64_t word, int bits) {
-      return EvalScalar(Op::CAST, DType::kBfloat16, wide, {word >> bits & 0xFFFF});
-    };
-    for (int bits = 0; bits < 32; bits += 16)
-      sum = EvalScalar(Op::ADD, wide, wide, {sum, EvalScalar(Op::MUL, wide, wide, {at(u, bits), at(s, bits)})});
-    return sum;
+  void SetWords(UOp* uop) {
+    const std::vector<uint64_t> words = WordsOf(values_[uop->src(0)], uop->src(0)->dtype(), uop->dtype());
+    values_[uop].assign(words.begin(), words.end());
   }
 
   absl::Status EvalDots(UOp* uop) {
@@ -298,10 +273,7 @@ class Evaluator {
       const int64_t cell = place + (words ? w : w * product.terms() + t);
       if (cell < 0 || cell >= static_cast<int64_t>(storage.cells->size()))
         return absl::OutOfRangeError(absl::StrCat("a factor, element ", cell, " of ", storage.cells->size()));
-      uint64_t bits = (*storage.cells)[cell];
-      if (words) bits >>= t * 8 * ItemSize(side.dtype);
-      const uint64_t value = WrapInt(side.dtype == DType::kBfloat16 ? DType::kUint16 : side.dtype, bits);
-      return EvalScalar(Op::CAST, side.dtype, sum_type, {value});
+      return TermOfWord((*storage.cells)[cell], words ? t : 0, side.dtype, sum_type);
     };
     const auto first = [&](const CoreProduct::Side& side) { return static_cast<int64_t>(values_.at(side.first)[0]); };
     Lanes sums = values_[uop->src(2)];

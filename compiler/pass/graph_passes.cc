@@ -8,9 +8,12 @@
 #include "absl/strings/str_join.h"
 #include "base/error.h"
 #include "compiler/import/wire.h"
+#include "compiler/kernel/dots.h"
 #include "compiler/rules/stable.h"
 #include "compiler/schedule/callify.h"
 #include "compiler/schedule/opaque_calls.h"
+#include "compiler/schedule/rangeify.h"
+#include "compiler/schedule/realize.h"
 #include "compiler/spec/program_spec.h"
 #include "compiler/structure/entry.h"
 
@@ -49,6 +52,14 @@ std::string RealizedText(const Lowering& lowering) {
   for (const UOp* value : values)
     absl::StrAppend(&text, "  ", Name(value->op()), " : ", Name(value->dtype()), " ", ToString(value->shape()), "\n");
   return text;
+}
+
+absl::StatusOr<UOp*> ChooseLayouts(Lowering& lowering, UOp* sink) {
+  const DotUnits units = DotUnitsOf(lowering.target);
+  const auto is_factor = [&](DType dtype) { return units.TakesDotsOf(dtype) || units.TakesTilesOf(dtype); };
+  lowering.realized = KeepNarrow(sink, lowering.realized, is_factor, lowering.marked);
+  lowering.layouts = LayoutsFor(lowering.graph, sink, lowering.function.bodies, lowering.realized);
+  return sink;
 }
 
 std::string LayoutsText(const Lowering& lowering) {

@@ -21,6 +21,9 @@ absl::StatusOr<UOp*> CallifyInto(Lowering& lowering, UOp* root);
 
 // The values that were chosen, one a line, in the order in which they were made.
 std::string RealizedText(const Lowering& lowering);
+
+// The layouts of these; for targets that multiply narrow numbers, of what is kept narrow. And as text.
+absl::StatusOr<UOp*> ChooseLayouts(Lowering& lowering, UOp* sink);
 std::string LayoutsText(const Lowering& lowering);
 
 std::string MemoryPlanText(const Lowering& lowering);

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "compiler/kernel/gpu_dims.h"
+#include "compiler/kernel/tiles/core_products.h"
 #include "compiler/opt/apply.h"
 #include "compiler/opt/cpu/heuristic.h"
 #include "compiler/opt/cpu/scan.h"
@@ -62,6 +63,15 @@ absl::StatusOr<UOp*> ApplyChosenOpts(Lowering& lowering, UOp* kernel) {
   }
   lowering.body.opts = ToString(opts);
   return ApplyOpts(lowering.graph, kernel, opts);
+}
+
+bool HasMatrixUnit(const Lowering& lowering) {
+  const DotUnits units = DotUnitsOf(*lowering.body.target);
+  return units.byte_tiles || units.bfloat_tiles;
+}
+
+absl::StatusOr<UOp*> CoreProducts(Lowering& lowering, UOp* kernel) {
+  return SelectCoreProducts(lowering.graph, kernel, DotUnitsOf(*lowering.body.target));
 }
 
 absl::StatusOr<UOp*> ToWorkItems(Lowering& lowering, UOp* kernel) {

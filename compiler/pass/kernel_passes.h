@@ -20,6 +20,10 @@ absl::StatusOr<UOp*> ScanLoops(Lowering& lowering, UOp* kernel);
 absl::StatusOr<UOp*> ApplyRequestedOpts(Lowering& lowering, UOp* kernel);
 absl::StatusOr<UOp*> ApplyChosenOpts(Lowering& lowering, UOp* kernel);
 
+// Whether cores have a matrix unit for narrow numbers; and products by it.
+bool HasMatrixUnit(const Lowering& lowering);
+absl::StatusOr<UOp*> CoreProducts(Lowering& lowering, UOp* kernel);
+
 // Parallel loops as coordinates of work items.
 absl::StatusOr<UOp*> ToWorkItems(Lowering& lowering, UOp* kernel);
 

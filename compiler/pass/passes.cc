@@ -17,7 +17,6 @@
 #include "compiler/batch/batching.h"
 #include "compiler/kernel/bounds.h"
 #include "compiler/kernel/contract_products.h"
-#include "compiler/kernel/core_products.h"
 #include "compiler/kernel/dots.h"
 #include "compiler/kernel/expand.h"
 #include "compiler/kernel/keep_row.h"
@@ -84,8 +83,7 @@ constexpr Condition kDots = {"CPUs with instructions for dot products", [](const
                                return ForCpu(l, kernel) && DotUnitsOf(*l.body.target).lanes > 0;
                              }};
 constexpr Condition kMatrixUnit = {"CPUs whose cores have a matrix unit", [](const Lowering& l, UOp* kernel) {
-                                     const DotUnits units = DotUnitsOf(*l.body.target);
-                                     return ForCpu(l, kernel) && (units.byte_tiles || units.bfloat_tiles);
+                                     return ForCpu(l, kernel) && HasMatrixUnit(l);
                                    }};
 constexpr Condition kLlvm = {"CPUs and GPUs", [](const Lowering& l, UOp*) { return HasLanguage(l, "llvm"); }};
 constexpr Condition kSource = {"GPUs, source for people",
@@ -156,13 +154,7 @@ std::vector<StagePasses> Table() {
       // Without it, all values lie as their shapes say.
       {"choose layouts", kOptional, kCpu, nullptr, nullptr,
        "in which order the axes of these values lie in memory",
-       [](Lowering& l, UOp* sink) -> absl::StatusOr<UOp*> {
-         const DotUnits units = DotUnitsOf(l.target);
-         const auto is_factor = [&](DType dtype) { return units.TakesDotsOf(dtype) || units.TakesTilesOf(dtype); };
-         l.realized = KeepNarrow(sink, l.realized, is_factor, l.marked);
-         l.layouts = LayoutsFor(l.graph, sink, l.function.bodies, l.realized);
-         return sink;
-       }, LayoutsText, "txt"},
+       ChooseLayouts, LayoutsText, "txt"},
       {"rangeify", kRequired, kAlways, &kTensorSpec, &kCallSpec,
        "SINK of STOREs -> LINEAR of CALLs of kernels",
        [](Lowering& l, UOp* sink) { return Rangeify(l.graph, sink, l.function.bodies, l.realized, l.layouts); },
@@ -241,9 +233,7 @@ std::vector<StagePasses> Table() {
        ToWorkItems},
       {"core products", kOptional, kMatrixUnit, &kSharedOutSpec, &kSharedOutSpec,
        "products of bytes and bfloat16, tile by tile",
-       [](Lowering& l, UOp* kernel) -> absl::StatusOr<UOp*> {
-         return SelectCoreProducts(l.graph, kernel, DotUnitsOf(*l.body.target));
-       }},
+       CoreProducts},
       {"expand", kRequired, kAlways, &kSharedOutSpec, &kExpandedSpec,
        "a kernel -> the same with lanes for UPCAST and UNROLL loops",
        Plain<Expand>},

@@ -10,7 +10,7 @@
 // where row `row` of A begins at element first + row * step of its storage, and its words follow each other; word 0 of
 // row w of B is element first + w * step of a storage of words. m and n are rows and columns, k is words * terms, and
 // `in` is what A's terms are. `first` depends on loops alone. `sum` has m rows of n lanes, which may be cut into
-// vectors of equally many lanes. Tested by compiler/kernel/core_products_test.
+// vectors of equally many lanes. Tested by compiler/kernel/tiles/core_products_test.
 #ifndef KILN_COMPILER_STRUCTURE_CORE_PRODUCT_H_
 #define KILN_COMPILER_STRUCTURE_CORE_PRODUCT_H_
 

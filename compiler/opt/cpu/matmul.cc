@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "compiler/kernel/core_products.h"
+#include "compiler/kernel/tiles/core_products.h"
 #include "compiler/opt/cpu/lanes_apart.h"
 #include "compiler/opt/cpu/matmul_schedule.h"
 #include "compiler/opt/local_buffer.h"

@@ -268,12 +268,9 @@ class KernelEmitter {
     const auto made = abi_.Multiply(builder_, product, side(product.a), side(product.b), group_.product, alignment_);
     values_[uop] = {uop->shape(), InLanes(builder_, made, LanesOf(uop->shape()))};
   }
-
   void EmitCoreProduct(const UOp* uop, const CoreProduct& product) {
-    const auto begin = [&](const CoreProduct::Side& side) {
-      return memory_.Address(WithoutOrder(side.storage), Operand(side.first, {}, 0));
-    };
-    llvm::Value *a = begin(product.a), *b = begin(product.b);
+    llvm::Value* a = memory_.Address(WithoutOrder(product.a.storage), Operand(product.a.first, {}, 0));
+    llvm::Value* b = memory_.Address(WithoutOrder(product.b.storage), Operand(product.b.first, {}, 0));
     matrix_unit_.Multiply(product, a, b);
     EmitAhead(uop, b);
   }
@@ -355,23 +352,7 @@ class KernelEmitter {
 
   void EmitReduce(UOp* uop) {
     if (uop->src().size() > 1) return EmitReduceOverItems(uop);
-    const ReduceArg& reduce = uop->arg_as<ReduceArg>();
-    const Value& source = At(uop->src(0));
-    const Shape& from = source.shape;
-    const Shape& to = uop->shape();
-    // First rows onto rows, whole vectors at a time; then within each vector.
-    std::vector<llvm::Value*> rows(static_cast<size_t>(RowsOf(to)), nullptr);
-    for (int64_t row = 0; row < RowsOf(from); ++row) {
-      const size_t into = BroadcastRow(to, from, static_cast<size_t>(row));
-      llvm::Value* value = Materialize(builder_, source.elements[static_cast<size_t>(row)], LanesOf(from));
-      rows[into] = rows[into] == nullptr ? value : EmitReduceOp(builder_, reduce.op, uop->dtype(), rows[into], value);
-    }
-    Value result{to, {}};
-    for (llvm::Value* row : rows) {
-      result.elements.push_back(
-          {LanesOf(to) == LanesOf(from) ? row : ReduceLanes(builder_, reduce.op, uop->dtype(), row, LanesOf(from))});
-    }
-    values_[uop] = std::move(result);
+    values_[uop] = ReduceInto(builder_, uop->arg_as<ReduceArg>().op, uop->dtype(), At(uop->src(0)), uop->shape());
   }
 
   void EmitReduceOverItems(UOp* uop) {

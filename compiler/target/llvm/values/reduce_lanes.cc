@@ -26,4 +26,19 @@ llvm::Value* ReduceLanes(llvm::IRBuilder<>& builder, Op reduce_op, DType dtype, 
   return value;
 }
 
+Value ReduceInto(llvm::IRBuilder<>& builder, Op reduce_op, DType dtype, const Value& source, const Shape& to) {
+  const Shape& from = source.shape;
+  std::vector<llvm::Value*> rows(static_cast<size_t>(RowsOf(to)), nullptr);
+  for (int64_t row = 0; row < RowsOf(from); ++row) {
+    const size_t into = BroadcastRow(to, from, static_cast<size_t>(row));
+    llvm::Value* value = Materialize(builder, source.elements[static_cast<size_t>(row)], LanesOf(from));
+    rows[into] = rows[into] == nullptr ? value : EmitReduceOp(builder, reduce_op, dtype, rows[into], value);
+  }
+  Value result{to, {}};
+  for (llvm::Value* row : rows)
+    result.elements.push_back(
+        {LanesOf(to) == LanesOf(from) ? row : ReduceLanes(builder, reduce_op, dtype, row, LanesOf(from))});
+  return result;
+}
+
 }  // namespace kiln::compiler

@@ -1,4 +1,4 @@
-#include "compiler/kernel/core_products.h"
+#include "compiler/kernel/tiles/core_products.h"
 
 #include <algorithm>
 #include <array>

@@ -8,8 +8,8 @@
 // Sums of integers are exact. Of bfloat16, an instruction adds the products of even and of odd places each by
 // themselves, in float32, and then both to the sum; it rounds to nearest, and takes subnormal numbers for zeros in all
 // that it reads and writes. So it is for fast_math, as dot products of bfloat16 are.
-#ifndef KILN_COMPILER_KERNEL_CORE_PRODUCTS_H_
-#define KILN_COMPILER_KERNEL_CORE_PRODUCTS_H_
+#ifndef KILN_COMPILER_KERNEL_TILES_CORE_PRODUCTS_H_
+#define KILN_COMPILER_KERNEL_TILES_CORE_PRODUCTS_H_
 
 #include "compiler/ir/graph.h"
 #include "compiler/kernel/dots.h"
@@ -26,4 +26,4 @@ int64_t WordsOfTile(int64_t iterations);
 
 }  // namespace kiln::compiler
 
-#endif  // KILN_COMPILER_KERNEL_CORE_PRODUCTS_H_
+#endif  // KILN_COMPILER_KERNEL_TILES_CORE_PRODUCTS_H_
