@@ -126,8 +126,7 @@ class Evaluator {
       case KernelOp::BUFFER: registers_[uop].assign(NumElements(uop->shape()), 0); return absl::OkStatus();
       case KernelOp::BITCAST:
         if (ItemSize(uop->dtype()) == ItemSize(uop->src(0)->dtype())) return EvalElementwise(uop);
-        SetWords(uop);
-        return absl::OkStatus();
+        return SetWords(uop);
       case KernelOp::WMMA:
         if (const auto product = GroupProductOf(uop)) return EvalGroupProduct(uop, *product);
         if (const auto product = CoreProductOf(uop)) return EvalCoreProduct(uop, *product);
@@ -208,9 +207,10 @@ class Evaluator {
     return absl::OkStatus();
   }
 
-  void SetWords(UOp* uop) {
-    const std::vector<uint64_t> words = WordsOf(values_[uop->src(0)], uop->src(0)->dtype(), uop->dtype());
+  absl::Status SetWords(UOp* uop) {
+    const auto words = WordsOf(values_[uop->src(0)], uop->src(0)->dtype(), uop->dtype());
     values_[uop].assign(words.begin(), words.end());
+    return absl::OkStatus();
   }
 
   absl::Status EvalDots(UOp* uop) {
@@ -284,8 +284,7 @@ class Evaluator {
         const int64_t a = first(product.a) + row * product.a.step, b = first(product.b) + w * product.b.step + column;
         KILN_ASSIGN_OR_RETURN(const uint64_t x, term(product.a, uop->src(0), a, w, t));
         KILN_ASSIGN_OR_RETURN(const uint64_t y, term(product.b, uop->src(1), b, 0, t));
-        const uint64_t xy = EvalScalar(Op::MUL, sum_type, sum_type, {x, y});
-        sums[at] = EvalScalar(Op::ADD, sum_type, sum_type, {sums[at], xy});
+        sums[at] = EvalScalar(Op::ADD, sum_type, sum_type, {sums[at], EvalScalar(Op::MUL, sum_type, sum_type, {x, y})});
       }
     }
     values_[uop] = std::move(sums);
