@@ -147,9 +147,9 @@ TEST(ConfigTest, FaultsNameTheField) {
       {"--ptxas=/no/such/ptxas", "ptxas", "no program that can be run"},
       {"--mpi=perhaps", "mpi", "on, off or auto"},
       {"--disable_pass=optimize,bounds", "disable_pass",
-       "\"bounds\" cannot be disabled: no program compiles without it; these can: chain kernels, simplify ranges, "
-       "contract products, scan, optimize, hoist copies, dots, keep row"},
-      {"--disable_pass=optimise", "disable_pass", "there is no pass called so; these can: chain kernels"},
+       "\"bounds\" cannot be disabled: no program compiles without it; these can: choose layouts, chain kernels, "
+       "simplify ranges, contract products, scan, optimize, hoist copies, core products, dots, keep row"},
+      {"--disable_pass=optimise", "disable_pass", "there is no pass called so; these can: choose layouts"},
       {"--rank_silence_seconds=0", "rank_silence_seconds", "between 1 and"},
       {"--rank_death=panic", "rank_death", "serve or stop"},
       {absl::StrCat("--config=", bad_file), "config", "line 2"},

@@ -152,7 +152,7 @@ std::vector<StagePasses> Table() {
          return sink;
        }, RealizedText, "txt"},
       // Without it, all values lie as their shapes say.
-      {"choose layouts", kOptional, kCpu, nullptr, nullptr,
+      {"choose layouts", kOptional, kCpu, &kTensorSpec, &kTensorSpec,
        "in which order the axes of these values lie in memory",
        ChooseLayouts, LayoutsText, "txt"},
       {"rangeify", kRequired, kAlways, &kTensorSpec, &kCallSpec,

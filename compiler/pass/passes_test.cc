@@ -67,8 +67,8 @@ TEST(Passes, TheOptionalOnes) {
       if (pass.need == Need::kOptional) optional.emplace_back(pass.name);
     }
   }
-  EXPECT_THAT(optional, ElementsAre("chain kernels", "simplify ranges", "contract products", "scan", "optimize",
-                                    "hoist copies", "dots", "keep row"));
+  EXPECT_THAT(optional, ElementsAre("choose layouts", "chain kernels", "simplify ranges", "contract products", "scan",
+                                    "optimize", "hoist copies", "core products", "dots", "keep row"));
   EXPECT_TRUE(CheckDisabled(optional).ok());
   EXPECT_TRUE(CheckDisabled({}).ok());
 }
@@ -77,10 +77,10 @@ TEST(Passes, WhatCannotBeDisabledIsRefusedWithTheNamesThatCan) {
   const absl::Status required = CheckDisabled({"optimize", "bounds"});
   EXPECT_EQ(DetailOf(required)->code(), v1::BAD_ARGUMENT);
   EXPECT_EQ(required.message(),
-            "\"bounds\" cannot be disabled: no program compiles without it; these can: chain kernels, simplify ranges, "
-            "contract products, scan, optimize, hoist copies, dots, keep row");
+            "\"bounds\" cannot be disabled: no program compiles without it; these can: choose layouts, chain kernels, "
+            "simplify ranges, contract products, scan, optimize, hoist copies, core products, dots, keep row");
   EXPECT_THAT(std::string(CheckDisabled({"optimise"}).message()),
-              HasSubstr("\"optimise\" cannot be disabled: there is no pass called so; these can: chain kernels"));
+              HasSubstr("\"optimise\" cannot be disabled: there is no pass called so; these can: choose layouts"));
 }
 
 TEST(Passes, AreFoundByName) {
