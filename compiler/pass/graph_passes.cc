@@ -54,7 +54,7 @@ std::string RealizedText(const Lowering& lowering) {
   return text;
 }
 
-absl::StatusOr<UOp*> ChooseLayouts(Lowering& lowering, UOp* sink) {
+absl::StatusOr<UOp*> ChooseLayoutsInto(Lowering& lowering, UOp* sink) {
   const DotUnits units = DotUnitsOf(lowering.target);
   const auto is_factor = [&](DType dtype) { return units.TakesDotsOf(dtype) || units.TakesTilesOf(dtype); };
   lowering.realized = KeepNarrow(sink, lowering.realized, is_factor, lowering.marked);

@@ -23,7 +23,7 @@ absl::StatusOr<UOp*> CallifyInto(Lowering& lowering, UOp* root);
 std::string RealizedText(const Lowering& lowering);
 
 // The layouts of these; for targets that multiply narrow numbers, of what is kept narrow. And as text.
-absl::StatusOr<UOp*> ChooseLayouts(Lowering& lowering, UOp* sink);
+absl::StatusOr<UOp*> ChooseLayoutsInto(Lowering& lowering, UOp* sink);
 std::string LayoutsText(const Lowering& lowering);
 
 std::string MemoryPlanText(const Lowering& lowering);

@@ -154,7 +154,7 @@ std::vector<StagePasses> Table() {
       // Without it, all values lie as their shapes say.
       {"choose layouts", kOptional, kCpu, &kTensorSpec, &kTensorSpec,
        "in which order the axes of these values lie in memory",
-       ChooseLayouts, LayoutsText, "txt"},
+       ChooseLayoutsInto, LayoutsText, "txt"},
       {"rangeify", kRequired, kAlways, &kTensorSpec, &kCallSpec,
        "SINK of STOREs -> LINEAR of CALLs of kernels",
        [](Lowering& l, UOp* sink) { return Rangeify(l.graph, sink, l.function.bodies, l.realized, l.layouts); },
