@@ -31,6 +31,8 @@ std::vector<int64_t> Spread(const Shape& from, const Shape& to) {
   return lanes;
 }
 
+absl::Status TooManySteps() { return absl::ResourceExhaustedError("this kernel takes too many steps to evaluate"); }
+
 class Evaluator {
  public:
   Evaluator(KernelMemory& memory, int64_t max_steps) : memory_(memory), steps_left_(max_steps) {}
@@ -113,7 +115,7 @@ class Evaluator {
   }
 
   absl::Status Eval(UOp* uop) {
-    if (--steps_left_ < 0) return absl::ResourceExhaustedError("this kernel takes too many steps to evaluate");
+    if (--steps_left_ < 0) return TooManySteps();
     if (IsElementwise(uop->op())) return EvalElementwise(uop);
     switch (As<KernelOp>(uop->op())) {
       case KernelOp::CONST: values_[uop] = {uop->arg_as<ConstArg>().bits}; return absl::OkStatus();
@@ -212,7 +214,6 @@ class Evaluator {
     values_[uop].assign(words.begin(), words.end());
     return absl::OkStatus();
   }
-
   absl::Status EvalDots(UOp* uop) {
     Lanes lanes;
     std::vector<int64_t> spread[3];
@@ -251,7 +252,7 @@ class Evaluator {
       const auto element = static_cast<int64_t>(EvalScalar(Op::CAST, sum_type, kIndexType, {number}));
       uint64_t sum = IdentityBits(Op::ADD, sum_type);
       for (int64_t k = 0; k < product.reduced; ++k) {
-        if (--steps_left_ < 0) return absl::ResourceExhaustedError("this kernel takes too many steps to evaluate");
+        if (--steps_left_ < 0) return TooManySteps();
         KILN_ASSIGN_OR_RETURN(const uint64_t x, factor(product.a, a, element / product.tile->n, k));
         KILN_ASSIGN_OR_RETURN(const uint64_t y, factor(product.b, b, element % product.tile->n, k));
         sum = EvalScalar(Op::ADD, sum_type, sum_type, {sum, EvalScalar(Op::MUL, sum_type, sum_type, {x, y})});
@@ -261,11 +262,9 @@ class Evaluator {
     values_[uop] = std::move(lanes);
     return absl::OkStatus();
   }
-
-  // Row by column (structure/core_product.h).
+  // Row by column (structure/core_product.h); `term` is the t-th of word w from `place` on.
   absl::Status EvalCoreProduct(UOp* uop, const CoreProduct& product) {
     const DType sum_type = uop->dtype();
-    // Term `t` of word `w` from `place` on.
     const auto term = [&](const CoreProduct::Side& side, const UOp* source, int64_t place, int64_t w,
                           int64_t t) -> absl::StatusOr<uint64_t> {
       KILN_ASSIGN_OR_RETURN(const Place storage, PlaceOf(source->src(0)));
@@ -277,11 +276,12 @@ class Evaluator {
     };
     const auto first = [&](const CoreProduct::Side& side) { return static_cast<int64_t>(values_.at(side.first)[0]); };
     Lanes sums = values_[uop->src(2)];
+    if ((steps_left_ -= product.rows * product.columns * product.words) < 0) return TooManySteps();
     for (int64_t at = 0; at < product.rows * product.columns; ++at) {
-      const int64_t row = at / product.columns, column = at % product.columns;
+      const int64_t a = first(product.a) + at / product.columns * product.a.step;
       for (int64_t i = 0; i < product.words * product.terms(); ++i) {
         const int64_t w = i / product.terms(), t = i % product.terms();
-        const int64_t a = first(product.a) + row * product.a.step, b = first(product.b) + w * product.b.step + column;
+        const int64_t b = first(product.b) + w * product.b.step + at % product.columns;
         KILN_ASSIGN_OR_RETURN(const uint64_t x, term(product.a, uop->src(0), a, w, t));
         KILN_ASSIGN_OR_RETURN(const uint64_t y, term(product.b, uop->src(1), b, 0, t));
         sums[at] = EvalScalar(Op::ADD, sum_type, sum_type, {sums[at], EvalScalar(Op::MUL, sum_type, sum_type, {x, y})});

@@ -25,7 +25,7 @@ struct DotUnits {
   int64_t lanes = 0;  // of 32 bits, of the widest of them; 0 if there are none
   bool bytes = false;
   bool bfloats = false;
-  // Whether its cores have a matrix unit for such products, too (core_products.h).
+  // Whether its cores have a matrix unit for such products, too (tiles/core_products.h).
   bool byte_tiles = false;
   bool bfloat_tiles = false;
 

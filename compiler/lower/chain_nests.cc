@@ -62,8 +62,13 @@ UOp* ChainNests::Whole() const {
   UOp* last = nullptr;
   for (const Nest& nest : nests_) {
     for (UOp* uop : Toposort(nest.lowered)) {
-      // Accumulators, too, are set anew in every iteration; and one thread does all of it.
-      if (uop->op() == Op::BUFFER) replaced[uop] = graph_.Make(Op::AFTER, {uop, iteration});
+      // Accumulators, too, are set anew in every iteration, and not before the last nest is done: those of a matrix
+      // unit are in the same registers. And one thread does all of it.
+      if (uop->op() == Op::BUFFER) {
+        std::vector<UOp*> after = {uop, iteration};
+        if (last != nullptr) after.push_back(last);
+        replaced[uop] = graph_.Make(Op::AFTER, after);
+      }
       if (uop->op() == Op::RANGE && uop->arg_as<RangeArg>().type == AxisType::kThread)
         replaced[uop] = graph_.Make(Op::RANGE, uop->src(), RangeArg{uop->arg_as<RangeArg>().id, AxisType::kLoop});
     }

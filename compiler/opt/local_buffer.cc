@@ -136,13 +136,15 @@ Layout LayoutOf(UOp* sink, UOp* operand, UOp* level, const UOp* along = nullptr)
   return layout;
 }
 
-// Storage that the kernel writes.
-absl::flat_hash_set<const UOp*> Written(UOp* sink) {
-  absl::flat_hash_set<const UOp*> written;
-  for (const UOp* uop : Toposort(sink)) {
-    if (uop->op() == Op::STORE) written.insert(uop->src(0)->src(0));
-  }
-  return written;
+// Whether the kernel writes `storage`, of which there may be several PARAMs, of several dtypes.
+bool Writes(UOp* sink, const UOp* storage) {
+  const auto same = [&](const UOp* other) {
+    const bool params = other->op() == Op::PARAM && storage->op() == Op::PARAM;
+    return other == storage || (params && other->arg_as<BufferArg>().slot == storage->arg_as<BufferArg>().slot);
+  };
+  const std::vector<UOp*> order = Toposort(sink);
+  return std::any_of(order.begin(), order.end(),
+                     [&](const UOp* uop) { return uop->op() == Op::STORE && same(uop->src(0)->src(0)); });
 }
 
 // The loops and lanes that fill a copy. They walk the operand as memory has it: vectors along its last axis where
@@ -223,7 +225,9 @@ UOp* WordInMemory(Graph& graph, const UOp* numbers, const UOp* lanes) {
   UOp* storage = numbers->src(0)->src(0);
   if (storage->op() != Op::PARAM || !storage->shape()[0].IsConst() || !storage->arg_as<BufferArg>().name.empty())
     return nullptr;
+  // A gate is then of a whole word: none may be half inside.
   const int64_t terms = DotTerms(numbers->dtype());
+  if (int64_t{storage->shape()[0]} % terms != 0) return nullptr;
   LinearForm place = ToLinear(numbers->src(0)->src(1));
   bool along = false;
   std::erase_if(place.terms, [&](const LinearForm::Term& term) {
@@ -250,7 +254,9 @@ UOp* LoopOfWords(UOp* sink, UOp* numbers, UOp* lanes) {
     const std::optional<int64_t> step = StrideIn(uop->src(0)->src(1), lanes);
     if (!step.has_value() || *step == 0) continue;
     for (UOp* range : OnlyReduce(sink)->src().subspan(1)) {
-      if (!IsLane(range) && StrideIn(uop->src(0)->src(1), range) == *step * lanes->src(0)->const_int()) return range;
+      const std::optional<int64_t> of_loop = StrideIn(uop->src(0)->src(1), range);
+      const int64_t terms = lanes->src(0)->const_int();
+      if (!IsLane(range) && of_loop.has_value() && *of_loop % terms == 0 && *of_loop / terms == *step) return range;
     }
   }
   return nullptr;
@@ -295,9 +301,8 @@ std::optional<Packed> PackInWords(Graph& graph, UOp* sink, UOp* operand) {
 int64_t LocalBytes(UOp* sink, UOp* operand, UOp* level) {
   const Layout layout = LayoutOf(sink, operand, level);
   if (!layout.constant) return 0;
-  const absl::flat_hash_set<const UOp*> written = Written(sink);
   for (const UOp* uop : Toposort(operand)) {
-    if (uop->op() == Op::LOAD && written.contains(uop->src(0)->src(0))) return 0;
+    if (uop->op() == Op::LOAD && Writes(sink, uop->src(0)->src(0))) return 0;
   }
   return layout.Elements() * ItemSize(operand->dtype());
 }

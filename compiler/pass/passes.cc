@@ -151,9 +151,9 @@ std::vector<StagePasses> Table() {
          l.realized = ChooseRealized(l.graph, sink, StoreOrder(sink), l.marked);
          return sink;
        }, RealizedText, "txt"},
-      // Without it, all values lie as their shapes say.
+      // Without it, all values lie as their shapes say, and products read images under gates.
       {"choose layouts", kOptional, kCpu, &kTensorSpec, &kTensorSpec,
-       "in which order the axes of these values lie in memory",
+       "in which order axes of values lie in memory; what is padded or kept narrow there",
        ChooseLayoutsInto, LayoutsText, "txt"},
       {"rangeify", kRequired, kAlways, &kTensorSpec, &kCallSpec,
        "SINK of STOREs -> LINEAR of CALLs of kernels",

@@ -6,6 +6,7 @@
 #include <numeric>
 #include <optional>
 
+#include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_set.h"
 #include "compiler/kernel/ranges.h"
 #include "compiler/rules/linear.h"
@@ -55,6 +56,11 @@ std::vector<UOp*> LoadsIn(UOp* root) {
   return loads;
 }
 
+bool IsViewOrCast(Op op) {
+  return op == Op::PERMUTE || op == Op::FLIP || op == Op::RESHAPE || op == Op::EXPAND || op == Op::SHRINK ||
+         op == Op::PAD || op == Op::CAST;
+}
+
 // A sum of products, and over what.
 struct Product {
   std::array<UOp*, 2> factors;
@@ -66,7 +72,7 @@ std::optional<Product> ProductOf(UOp* reduce) {
   return Product{{product->src(0), product->src(1)}, reduce->src().subspan(1)};
 }
 
-// Whether a factor is made of no intermediate value.
+// Whether a factor is made of parameters alone, as weights are.
 bool OfWeights(UOp* factor) {
   const std::vector<UOp*> loads = LoadsIn(factor);
   return !loads.empty() && std::all_of(loads.begin(), loads.end(),
@@ -182,6 +188,31 @@ class Election {
 };
 
 }  // namespace
+
+bool HasProducts(UOp* sink) {
+  const std::vector<UOp*> order = Toposort(sink);
+  return std::any_of(order.begin(), order.end(),
+                     [](UOp* uop) { return uop->op() == Op::REDUCE && ProductOf(uop).has_value(); });
+}
+
+std::vector<UOp*> PadsOfFactors(UOp* sink) {
+  std::vector<UOp*> pads;
+  for (UOp* uop : Toposort(sink)) {
+    const std::optional<Product> product = uop->op() == Op::REDUCE ? ProductOf(uop) : std::nullopt;
+    if (!product.has_value()) continue;
+    for (UOp* factor : product->factors) {
+      for (; IsViewOrCast(factor->op()); factor = factor->src(0)) {
+        if (factor->op() == Op::PAD && !absl::c_linear_search(pads, factor)) pads.push_back(factor);
+      }
+    }
+  }
+  return pads;
+}
+
+bool IsLittlePadding(const UOp* pad) {
+  constexpr int64_t kMostTimes = 3;
+  return NumElements(pad->shape()) / kMostTimes <= MaxElements(pad->src(0)->shape());
+}
 
 bool MayHaveLayout(const UOp* value) {
   const Shape& shape = value->shape();

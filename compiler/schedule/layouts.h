@@ -23,14 +23,20 @@ namespace kiln::compiler {
 
 struct KernelDraft;
 
-// Of a value, its axes as they are nested in memory, outermost first; of one that is not there, by number.
+// Of a value, its axes as they are nested in memory, outermost first. A value without an entry is row-major.
 using Layouts = absl::flat_hash_map<const UOp*, std::vector<int64_t>>;
 
-// Whether there is anything to choose.
+// Whether a value has at least three axes, of constant sizes.
 bool MayHaveLayout(const UOp* value);
 
-// The values of which a product with weights reads factors under gates: what it reads lies around an image. With the
-// zeros in memory, and channels last, it needs neither a gate nor a copy.
+// Whether there are sums of products in a graph of tensors; and the PADs that their factors are views of.
+bool HasProducts(UOp* sink);
+std::vector<UOp*> PadsOfFactors(UOp* sink);
+// Whether a PAD is not much larger than what is in it: a buffer of it is worth its memory.
+bool IsLittlePadding(const UOp* pad);
+
+// The values of which a product with parameters alone reads factors under gates: what it reads lies around an image.
+// With the zeros in memory, and channels last, it needs neither a gate nor a copy.
 absl::flat_hash_set<const UOp*> PaddedFactors(absl::Span<const KernelDraft> drafts);
 
 // `drafts` are a function's kernels with all values in the order of their shapes.

@@ -50,6 +50,7 @@ class KernelSplit {
   void ChooseHomes() {
     for (UOp* uop : order_) {
       if (uop->op() != Op::STORE || !realized_.contains(uop->src(1))) continue;
+      if (layouts_.contains(uop->src(1))) continue;  // a caller's storage lies as its shape says
       if (!IsResult(uop->src(0)) && !IsOnlyPlainStore(uop)) continue;
       if (homes_.emplace(uop->src(1), uop->src(0)).second) store_of_home_[uop->src(1)] = uop;
     }
@@ -204,15 +205,16 @@ absl::flat_hash_set<UOp*> StatesOfWrittenStorage(UOp* sink, const StoreOrder& st
 }  // namespace
 
 Layouts LayoutsFor(Graph& graph, UOp* sink, const KernelBodies& bodies, absl::flat_hash_set<UOp*>& realized) {
-  if (std::none_of(realized.begin(), realized.end(), MayHaveLayout)) return {};
+  if (std::none_of(realized.begin(), realized.end(), MayHaveLayout) || !HasProducts(sink)) return {};
   const StoreOrder stores(sink);
   const Layouts by_shape;
   KernelSplit split(graph, sink, stores, bodies, realized, by_shape);
   const absl::flat_hash_set<const UOp*> padded = PaddedFactors(split.Drafts());
-  if (padded.empty()) return ChooseLayouts(split.drafts());
-  for (UOp* uop : Toposort(sink)) {
-    if (uop->op() == Op::PAD && padded.contains(uop->src(0)) && MayHaveLayout(uop)) realized.insert(uop);
+  bool more = false;
+  for (UOp* pad : PadsOfFactors(sink)) {
+    if (padded.contains(pad->src(0)) && MayHaveLayout(pad) && IsLittlePadding(pad)) more |= realized.insert(pad).second;
   }
+  if (!more) return ChooseLayouts(split.drafts());
   return ChooseLayouts(KernelSplit(graph, sink, stores, bodies, realized, by_shape).Drafts());
 }
 

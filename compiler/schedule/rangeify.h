@@ -12,8 +12,8 @@
 
 namespace kiln::compiler {
 
-// The layouts (layouts.h) that are best for the kernels that Rangeify would make with none. Adds to `realized` images
-// with zeros around them that are read so.
+// The layouts (layouts.h) that are best for the kernels that Rangeify would make with none. Adds to `realized` the
+// padded images that products read.
 Layouts LayoutsFor(Graph& graph, UOp* sink, const KernelBodies& bodies, absl::flat_hash_set<UOp*>& realized);
 
 // `sink` is a Callify'd SINK in which nothing is Invalid, `bodies` are its CALLs', and `realized` its values that are

@@ -27,7 +27,8 @@ absl::flat_hash_set<UOp*> ChooseRealized(Graph& graph, UOp* sink, const StoreOrd
                                          const absl::flat_hash_set<UOp*>& marked = {});
 
 // `realized`, of `sink`, with what is widened in place of the wide numbers, where the narrow ones are of a dtype that
-// `is_factor`: products take them as they are. What is stored stays, and so do values of `marked`.
+// `is_factor`: products take them as they are; without either, where the narrow ones are in memory anyway. What is
+// stored stays, and so do values of `marked`.
 absl::flat_hash_set<UOp*> KeepNarrow(UOp* sink, const absl::flat_hash_set<UOp*>& realized,
                                      absl::FunctionRef<bool(DType)> is_factor, const absl::flat_hash_set<UOp*>& marked);
 

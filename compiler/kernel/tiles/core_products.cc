@@ -81,7 +81,9 @@ class Selector {
     if (bits->op() == Op::CAST && bits->src(0)->op() == Op::SHR) {
       UOp* word = bits->src(0)->src(0);
       UOp* unpacked = FromWord(graph_, word, in_word_, numbers->dtype());
-      if (unpacked != numbers || !IsPlainLoad(word)) return std::nullopt;
+      if (unpacked != numbers || !IsPlainLoad(word) || word->dtype() != DType::kUint32 ||
+          StrideIn(PlaceIn(word->src(0)), in_word_) != 0)
+        return std::nullopt;
       return Words{word->src(0), terms_};
     }
     if (!IsPlainLoad(numbers) || StrideIn(PlaceIn(numbers->src(0)), in_word_) != 1) return std::nullopt;

@@ -229,8 +229,8 @@ class Chooser {
     }
   }
 
-  // The same, by the matrix unit of a core (kernel/core_products.h). Operand `a` is read where it is, if its rows are
-  // words and come out even, and else copied for each tile.
+  // The same, by the matrix unit of a core (kernel/tiles/core_products.h). Operand `a` is read where it is, if its rows
+  // are words and come out even, and else copied for each tile.
   void TryTiles(size_t a, size_t row, size_t column) {
     MatmulTile tile;
     tile.dots = tile.copy = true;
@@ -260,12 +260,13 @@ class Chooser {
     const int64_t m = product_.Size(tile.row), terms = product_.terms, reduced = product_.ReducedSize();
     const int64_t panels = CeilDiv(product_.Size(tile.column), tile.columns);
     const int64_t panel_bytes = PanelBytes(tile) / terms, row_bytes = reduced * 4 / terms;
-    const int64_t room = std::min(kMaxLocalBytes / 2, l2_bytes_ / 4);
-    tile.panels = std::clamp<int64_t>(room / panel_bytes, 1, panels);
-    while (panels % tile.panels != 0) --tile.panels;
     const bool words_of_a = a.terms_as_they_are && a.strides[tile.reduced_axis] == 1;
     tile.copy_rows = !words_of_a || !a.strides[tile.row].has_value() || m % tile.rows != 0;
-    if (panel_bytes > kMaxLocalBytes / 2 || (tile.copy_rows && row_bytes * tile.rows > kMaxLocalBytes / 4)) return;
+    // Both copies lie on the thread's stack, and in a chain beside slices of which l2_bytes_ says what they leave.
+    const int64_t room = std::min(kMaxLocalBytes / 2, l2_bytes_ * 3 / 4) - (tile.copy_rows ? row_bytes * tile.rows : 0);
+    if (panel_bytes > room) return;
+    tile.panels = std::clamp<int64_t>(std::min(room, l2_bytes_ / 4) / panel_bytes, 1, panels);
+    while (panels % tile.panels != 0) --tile.panels;
 
     const auto down = static_cast<double>(CeilDiv(tile.rows, kTileRows));
     const auto across = static_cast<double>(tile.columns / lanes_);

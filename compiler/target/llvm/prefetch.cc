@@ -16,7 +16,8 @@ constexpr size_t kNone = static_cast<size_t>(-1);
 constexpr int64_t kFarBytes = 128 << 10;  // of storage: what is smaller may be in the L2 cache
 constexpr int64_t kNearBytes = 4096;      // about as much as is multiplied while it comes
 constexpr int64_t kChunksPerThread = 8;   // of a loop that threads share
-constexpr int64_t kMostTimes = 32;        // that a panel is read, if it is worth asking for the next
+constexpr int64_t kMostIterations = int64_t{1} << 24;
+constexpr int64_t kMostTimes = 32;  // that a panel is read, if it is worth asking for the next
 
 // Of a node that is computed from loops' counters, constants and variables alone.
 bool IsPure(const UOp* uop) {
@@ -61,7 +62,7 @@ bool IsReduced(const UOp* range) { return range->arg_as<RangeArg>().type == Axis
 // Of a reader of `bytes` from `index` on, in `open` loops, outermost first: if it reads on in each iteration of the
 // innermost one.
 std::optional<Ahead> AheadOf(const UOp* storage, UOp* index, int64_t bytes, absl::Span<UOp* const> open,
-                             int64_t threads) {
+                             int64_t threads, int64_t least_times) {
   const int64_t item = ItemSize(storage->dtype());
   if (storage->op() != Op::PARAM || !IsConst(storage->shape()) || open.empty() || bytes % kLineBytes != 0 ||
       NumElements(storage->shape()) * item < kFarBytes || StepIn(index, open.back()) != bytes / item)
@@ -69,7 +70,8 @@ std::optional<Ahead> AheadOf(const UOp* storage, UOp* index, int64_t bytes, absl
   Ahead ahead;
   ahead.step = bytes;
   size_t depth = open.size();
-  while (depth > 0 && IsReduced(open[depth - 1]) && open[depth - 1]->src(0)->IsConst()) {
+  while (ahead.iterations < kMostIterations && depth > 0 && IsReduced(open[depth - 1]) &&
+         open[depth - 1]->src(0)->IsConst()) {
     const int64_t wanted = ahead.iterations * bytes / item;
     if (StepIn(index, open[depth - 1]) != wanted) break;
     ahead.iterations *= open[--depth]->src(0)->const_int();
@@ -78,10 +80,11 @@ std::optional<Ahead> AheadOf(const UOp* storage, UOp* index, int64_t bytes, absl
   ahead.reduced.assign(open.begin() + static_cast<int64_t>(depth), open.end());
   const size_t end_of_rows = depth;
   int64_t times = 1;
-  while (depth > 0 && open[depth - 1]->src(0)->IsConst() && StepIn(index, open[depth - 1]) == 0)
-    times *= open[--depth]->src(0)->const_int();
-  // One that is read again and again is worth no word.
-  if (times > kMostTimes) return std::nullopt;
+  while (times <= kMostTimes && depth > 0 && open[depth - 1]->src(0)->IsConst() && StepIn(index, open[depth - 1]) == 0)
+    times *= std::min(open[--depth]->src(0)->const_int(), kMostTimes + 1);
+  // What is read once is no panel, and goes so fast that the processor foresees it; one that is read again and again is
+  // not worth prefetching.
+  if (times > kMostTimes || times < least_times) return std::nullopt;
   const bool next = depth > 0 && open[depth - 1]->src(0)->IsConst() &&
                     StepIn(index, open[depth - 1]) == ahead.iterations * bytes / item;
   if (!next) {
@@ -104,11 +107,11 @@ std::optional<Ahead> AheadOf(UOp* uop, absl::Span<UOp* const> open, int64_t thre
   if (const auto product = CoreProductOf(uop)) {
     if (product->b.step != product->columns) return std::nullopt;
     return AheadOf(WithoutOrder(product->b.storage), product->b.first, product->words * product->columns * 4, open,
-                   threads);
+                   threads, 1);
   }
   if (!CanPrefetch(uop) || uop->shape().empty()) return std::nullopt;
   UOp* place = uop->src(0);
-  return AheadOf(place->src(0), place->src(1), NumElements(uop->shape()) * ItemSize(uop->dtype()), open, threads);
+  return AheadOf(place->src(0), place->src(1), NumElements(uop->shape()) * ItemSize(uop->dtype()), open, threads, 2);
 }
 
 }  // namespace

@@ -63,7 +63,7 @@ TEST_F(PrefetchTest, APlaceThatIsLoadedIsNotKnownYet) {
   EXPECT_EQ(prefetches.list, list);
 }
 
-// for panel < 8: for row < 5: for k < 64: load(the 16 numbers of k in the panel).
+// for panel < 8: for row < 5: for k < 64: load(the 32 numbers of k in the panel).
 TEST_F(PrefetchTest, EachRowAsksForItsShareOfTheNextPanel) {
   constexpr int64_t kLanes = 32, kDepth = 64, kRows = 5, kPanels = 8;
   const auto ahead_of = [&](int64_t elements, AxisType panels_are, int64_t threads) {

@@ -1,4 +1,4 @@
-// What AMX's instructions do, as loops: for tests on machines without it (kMatrixUnitByLoops in kernel/dots.h).
+// What AMX's instructions do, as loops: for tests on machines without it (kMatrixUnitByLoops in structure/core_product.h).
 // Subnormal numbers stay as they are, which AMX takes for zeros.
 #include <functional>
 

@@ -107,7 +107,7 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{"UnevenRows", v1::BFLOAT16, {37, 64}, {64, 64}, false, false, true, false, kBfloats},
                       Case{"BiasAndRounding", v1::BFLOAT16, {64, 128}, {128, 192}, false, false, true, true, kBfloats},
                       // Each number of b is used so seldom that it is not worth a copy.
-        Case{"FewRows", v1::BFLOAT16, {3, 256}, {256, 512}, false, false, true, true, ""},
+                      Case{"FewRows", v1::BFLOAT16, {3, 256}, {256, 512}, false, false, true, true, ""},
                       Case{"ManyColumns", v1::INT8, {32, 64}, {64, 3000}, false, false, true, false, kSigned},
                       // More than one group of panels.
                       Case{"DeepAndWide", v1::BFLOAT16, {64, 2048}, {2048, 640}, false, false, false, false, kBfloats},
@@ -126,6 +126,38 @@ TEST(CoreProductsOfBfloats, AreForFastMath) {
     Listing listing;
     ASSERT_TRUE(compiler::Compile(graph.Build().value(), TargetWithTiles(), options, &listing).ok());
     EXPECT_EQ(absl::StrContains(listing.text, kBfloats), fast_math);
+  }
+}
+
+// A chain of two products, the second of which is one tile in each slice: both sums are in the same registers.
+TEST(CoreProductsInAChain, DoNotMix) {
+  client::Graph graph;
+  const Tensor a = graph.Param(0, v1::INT8, {8, 64, 64}), b = graph.Param(1, v1::INT8, {8, 96, 64}),
+               c = graph.Param(2, v1::INT8, {8, 96, 32});
+  const auto product = [](Tensor x, Tensor y) {
+    return client::Matmul(client::Cast(x, v1::INT32), client::Cast(y, v1::INT32));
+  };
+  graph.Output(product(client::Cast(product(a, client::Transpose(b)), v1::INT8), c));
+  const v1::Graph wire = graph.Build().value();
+  const auto small = [](v1::Target target) {
+    target.mutable_tuning()->set_l2_bytes(16 << 10);
+    target.mutable_tuning()->set_l3_bytes(16 << 10);
+    return target;
+  };
+  Listing listing;
+  const auto made = compiler::Compile(wire, small(TargetWithTiles()), {}, &listing);
+  ASSERT_TRUE(made.ok()) << made.status();
+  EXPECT_TRUE(absl::StrContains(listing.text, kSigned));
+  const compiler::HostTensors arguments = RandomArguments(wire, 1).value();
+  const auto want = RunInterpreted(wire, arguments);
+  ASSERT_TRUE(want.ok()) << want.status();
+  CpuEngine host(3), loops(2);
+  host.set_target(small(host.device().target()));
+  loops.set_target(small(WithTileLoops(loops.device().target())));
+  for (CpuEngine* engine : {&host, &loops}) {
+    const auto got = engine->Run(wire, arguments, {});
+    ASSERT_TRUE(got.ok()) << got.status();
+    EXPECT_EQ(got->results[0].bytes, want->results[0].bytes) << (engine == &host ? "this machine's" : "by loops");
   }
 }
 
