@@ -236,7 +236,7 @@ TEST_F(ShutdownTest, RefusesToLeaveOutAPassThatIsNotOptional) {
   Kilnd kilnd({"--disable_pass=linearize"}, File("output"));
   EXPECT_EQ(kilnd.Wait(), 2);
   EXPECT_NE(Text("output").find("\"linearize\" cannot be disabled: no program compiles without it; these can: "
-                                "chain kernels, simplify ranges, "),
+                                "choose layouts, chain kernels, simplify ranges, "),
             std::string::npos)
       << Text("output");
 }
