@@ -1,3 +1,4 @@
+// Tested by tests/conformance/schedules/core_products_test.cc.
 #include "compiler/interp/word_terms.h"
 
 #include <string>

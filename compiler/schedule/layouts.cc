@@ -1,3 +1,4 @@
+// Tested by tests/conformance/schedules/layouts_test.cc.
 #include "compiler/schedule/layouts.h"
 
 #include <algorithm>
@@ -210,8 +211,8 @@ std::vector<UOp*> PadsOfFactors(UOp* sink) {
 }
 
 bool IsLittlePadding(const UOp* pad) {
-  constexpr int64_t kMostTimes = 3;
-  return NumElements(pad->shape()) / kMostTimes <= MaxElements(pad->src(0)->shape());
+  constexpr int64_t kMostGrowth = 3;
+  return NumElements(pad->shape()) / kMostGrowth <= MaxElements(pad->src(0)->shape());
 }
 
 bool MayHaveLayout(const UOp* value) {

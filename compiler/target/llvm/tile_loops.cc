@@ -1,5 +1,6 @@
 // What AMX's instructions do, as loops: for tests on machines without it (kMatrixUnitByLoops in structure/core_product.h).
 // Subnormal numbers stay as they are, which AMX takes for zeros.
+// Tested by tests/conformance/schedules/core_products_test.cc.
 #include <functional>
 
 #include "compiler/target/llvm/tile_code.h"
