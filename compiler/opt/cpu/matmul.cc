@@ -15,7 +15,7 @@ namespace {
 
 constexpr int64_t kMinDepth = 128;  // terms of a reduction that are worth taking accumulators from memory and back
 constexpr int64_t kRowsForOne = 4;  // that cost no more than one, where each vector comes from beyond the L2 cache
-constexpr int64_t kMostRows = 14;  // of a tile, however many registers there are
+constexpr int64_t kMostRows = 14;   // of a tile, however many registers there are
 constexpr int64_t kSetBytes = 4096;       // after which lines are of the same set of the L1 cache
 constexpr double kGatedAccessCycles = 2;  // of one scalar or one vector that is read in place, under a gate
 
