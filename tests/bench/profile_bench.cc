@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <functional>
 #include <map>
 #include <numeric>
@@ -29,6 +30,13 @@ const std::map<std::string, std::function<v1::Graph()>>& Models() {
       {"gpt2", [] { return Gpt2(64); }},
   };
   return models;
+}
+
+v1::Graph GraphIn(const std::string& file) {
+  v1::Graph graph;
+  std::ifstream stream(file, std::ios::binary);
+  KILN_CHECK(graph.ParseFromIstream(&stream));
+  return graph;
 }
 
 // The shortest time of each launch over all runs.
@@ -65,9 +73,10 @@ compiler::HostTensors Arguments(const v1::Signature& signature) {
 }
 
 // `plain`: weights are arguments like others.
-void Profile(const v1::Graph& graph, uint32_t threads, int turns, size_t rows, bool plain) {
+void Profile(const v1::Graph& graph, uint32_t threads, int turns, size_t rows, bool plain, bool fast_math) {
   testing::CpuEngine engine(threads);
   compiler::Options options;
+  options.fast_math = fast_math;
   if (!plain) options.constants = WeightSlots(graph);
   const char* folder = std::getenv("KILN_DUMP");
   compiler::DumpObserver dump(folder == nullptr ? "" : folder);
@@ -113,14 +122,19 @@ int main(int argc, char** argv) {
   uint32_t threads = 1;
   int turns = 30;
   size_t rows = 40;
-  bool smoke = false, plain = false;
+  std::string file;
+  bool smoke = false, plain = false, fast_math = false;
   app.add_option("model", model, "resnet50 or gpt2")->check(CLI::IsMember(kiln::bench::Models()));
+  app.add_option("--graph", file, "A graph in its place: a message (kiln.v1.Graph), its weights all parameters but slot 0")
+      ->check(CLI::ExistingFile);
+  app.add_flag("--fast_math", fast_math, "Allows what ir.md says of fast_math");
   app.add_option("--threads", threads, "Threads of the device")->check(CLI::PositiveNumber);
   app.add_option("--turns", turns, "Runs, of which each launch's best counts")->check(CLI::PositiveNumber);
   app.add_option("--rows", rows, "Launches to show, the longest first");
   app.add_flag("--smoke", smoke, "One turn, as a test");
   app.add_flag("--plain", plain, "Weights are not said to be constant: nothing is packed beforehand");
   CLI11_PARSE(app, argc, argv);
-  kiln::bench::Profile(kiln::bench::Models().at(model)(), threads, smoke ? 1 : turns, rows, plain);
+  const kiln::v1::Graph graph = file.empty() ? kiln::bench::Models().at(model)() : kiln::bench::GraphIn(file);
+  kiln::bench::Profile(graph, threads, smoke ? 1 : turns, rows, plain, fast_math);
   return 0;
 }
