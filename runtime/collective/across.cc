@@ -54,7 +54,7 @@ void RunAcross(Request request, Meetings& meetings, absl::Duration timeout, cons
     script.dtype = asked.dtype;
     script.op = asked.op;
   }
-  MeetWithScripts(meetings, asked.devices, std::move(scripts), asked.outputs, timeout, asked.keeps_place, control,
+  MeetWithScripts(meetings, asked.devices, std::move(scripts), asked.outputs, timeout, control,
                   [running, way, ranks, bytes, done = std::move(done)](absl::Status status, double seconds) mutable {
                     if (!status.ok()) return done(std::move(status));
                     Report report;

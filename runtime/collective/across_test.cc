@@ -235,7 +235,7 @@ TEST_F(AcrossTest, CopiesBetweenAnyTwo) {
       Write(source, text);
       EXPECT_EQ(Wait([&, from = from, to = to](auto done) {
                   CopyBetween(meetings_, devices_[from].get(), source, devices_[to].get(), target, absl::Seconds(60),
-                              /*keeps_place=*/true, {}, std::move(done));
+                              {}, std::move(done));
                 }),
                 absl::OkStatus());
       EXPECT_EQ(Read(target), text) << from << " to " << to;

@@ -49,14 +49,18 @@ class CancelledCollectiveTest : public ::testing::Test {
     owned_[2]->queue().Submit([this] { release_.WaitForNotification(); }, ~uint64_t{0});
   }
 
-  void Begin(bool keeps_place) {
-    Request request = request_;
-    request.keeps_place = keeps_place;
-    collectives_.Run(std::move(request), {.cancelled = &cancelled_}, [this](absl::StatusOr<Report> report) {
+  void Begin() {
+    collectives_.Run(request_, {.cancelled = &cancelled_}, [this](absl::StatusOr<Report> report) {
       ++answers_;
       outcome_ = std::move(report);
       done_.Notify();
     });
+  }
+
+  // What is kept beside an output goes when the first participant begins to write.
+  void CancelAsItBegins() {
+    std::shared_ptr<void> watcher(nullptr, [this](void*) { cancelled_ = true; });
+    request_.outputs[0].buffer->KeepDerived({}, std::shared_ptr<hal::Buffer>(std::move(watcher), nullptr));
   }
 
   void ExpectCancelled() {
@@ -89,40 +93,45 @@ class CancelledCollectiveTest : public ::testing::Test {
   absl::StatusOr<Report> outcome_;
 };
 
-// With a place in the queues, those that are there wait; without, they are asked first.
-class WithOrWithoutAPlace : public CancelledCollectiveTest, public ::testing::WithParamInterface<bool> {};
-
-TEST_P(WithOrWithoutAPlace, BeforeItBegan) {
+TEST_F(CancelledCollectiveTest, BeforeItBegan) {
   Block();
   cancelled_ = true;
-  Begin(GetParam());
+  Begin();
   ExpectCancelled();
 }
 
-TEST_P(WithOrWithoutAPlace, WhileOneIsMissing) {
+TEST_F(CancelledCollectiveTest, WhileOneIsMissing) {
   Block();
-  Begin(GetParam());
-  // What is behind it in the queue of one that is there, if it waits there.
-  if (!GetParam()) EXPECT_TRUE(owned_[0]->queue().Drain(absl::InfiniteFuture()).ok());
+  Begin();
+  // What is behind it in the queue of one that is there is not held up.
+  EXPECT_TRUE(owned_[0]->queue().Drain(absl::InfiniteFuture()).ok());
   EXPECT_FALSE(done_.HasBeenNotified());
   cancelled_ = true;
   ExpectCancelled();
 }
 
-// Once it works it is not looked at any more: what it gives is whole.
-TEST_P(WithOrWithoutAPlace, WhileItWorks) {
-  // What is kept beside an output goes when the first participant begins to write.
-  std::shared_ptr<void> watcher(nullptr, [this](void*) { cancelled_ = true; });
-  request_.outputs[0].buffer->KeepDerived({}, std::shared_ptr<hal::Buffer>(std::move(watcher), nullptr));
-  Begin(GetParam());
+// All-to-all looks before each piece whether it is wanted.
+TEST_F(CancelledCollectiveTest, WhileItWorks) {
+  request_.algorithm = kAllToAll;
+  CancelAsItBegins();
+  Begin();
+  done_.WaitForNotification();
+  EXPECT_EQ(DetailOf(outcome_.status()).value_or(v1::ErrorDetail()).code(), v1::CALL_CANCELLED);
+  EXPECT_EQ(answers_, 1);
+  ExpectOutputs(-1);
+}
+
+// The others end whole, and are chosen for small tensors alone.
+TEST_F(CancelledCollectiveTest, WhileASmallOneWorks) {
+  request_.algorithm = kRing;
+  CancelAsItBegins();
+  Begin();
   done_.WaitForNotification();
   EXPECT_TRUE(cancelled_);
   EXPECT_TRUE(outcome_.ok()) << outcome_.status();
   EXPECT_EQ(answers_, 1);
   ExpectOutputs(1 + 2 + 3);
 }
-
-INSTANTIATE_TEST_SUITE_P(, WithOrWithoutAPlace, ::testing::Bool());
 
 }  // namespace
 }  // namespace kiln::runtime::collective

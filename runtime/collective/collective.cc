@@ -28,6 +28,10 @@ constexpr KindRow kKindRows[kKinds] = {
     {"all_gather", 1}, {"reduce_scatter", 1}, {"all_reduce", 2},
 };
 
+// The most bytes of a collective that is not looked at while it works: a millisecond or so of copying. All-to-all ends
+// early once nobody wants it; the other algorithms wait for each other in many places.
+constexpr uint64_t kMostUnstopped = 4 << 20;
+
 // One collective under way: what its participants see, and what they keep alive.
 struct Running {
   explicit Running(Request r) : request(std::move(r)), team(static_cast<uint32_t>(request.devices.size())) {}
@@ -101,9 +105,9 @@ void ChooseAlgorithm(Running& running, const Thresholds& thresholds, const Accou
   Job& job = running.job;
   FillAddresses(running);
   const bool in_order = asked.deterministic_order && job.arithmetic != nullptr;
-  AlgorithmId id = asked.algorithm.has_value()
-                       ? *asked.algorithm
-                       : thresholds.Choose(job.kind, job.ranks, job.count * job.item_bytes, in_order);
+  const uint64_t bytes = job.count * job.item_bytes;
+  AlgorithmId id = bytes > kMostUnstopped ? kAllToAll : thresholds.Choose(job.kind, job.ranks, bytes, in_order);
+  if (asked.algorithm.has_value()) id = *asked.algorithm;
   if (AlgorithmOf(id).run[static_cast<int>(job.kind)] == nullptr) id = kAllToAll;
   running.algorithm = &AlgorithmOf(id);
   if (TakeWork(running, account)) return;
@@ -222,6 +226,7 @@ void Collectives::Run(Request request, const hal::LaunchControl& control, Report
   const Request& asked = running->request;
   FillJob(*running);
   const Job& job = running->job;
+  running->job.wanted = [control] { return control.Check().ok(); };
   running->combiner = combiner_;
   const uint64_t bytes = job.count * job.item_bytes;
   if (HostSeesAll(asked)) {
@@ -237,7 +242,6 @@ void Collectives::Run(Request request, const hal::LaunchControl& control, Report
   meeting.devices = asked.devices;
   meeting.timeout = timeout_;
   meeting.control = control;
-  meeting.keeps_place = asked.keeps_place;
   meeting.work = [running, timeout = timeout_](uint32_t rank) {
     int64_t none = 0;
     running->begin.compare_exchange_strong(none, absl::GetCurrentTimeNanos(), std::memory_order_relaxed);
@@ -249,8 +253,9 @@ void Collectives::Run(Request request, const hal::LaunchControl& control, Report
     if (running->begins_with_vendor && DoByVendor(*running, rank, timeout)) return;
     running->outcomes[rank] = RunOwn(*running, rank);
   };
-  meetings_->Submit(std::move(meeting), [running, bytes, done = std::move(done)](absl::Status status) mutable {
+  meetings_->Submit(std::move(meeting), [running, bytes, control, done = std::move(done)](absl::Status status) mutable {
     for (const absl::Status& outcome : running->outcomes) status.Update(outcome);
+    if (running->team.stopped()) status.Update(control.Check());
     if (!status.ok()) return done(std::move(status));
     Report report;
     report.algorithm = NameOf(*running);
@@ -262,7 +267,7 @@ void Collectives::Run(Request request, const hal::LaunchControl& control, Report
 
 void Collectives::WhenReady(std::vector<hal::Device*> devices, const hal::LaunchControl& control,
                             hal::DoneCallback done) {
-  meetings_->Submit({std::move(devices), nullptr, timeout_, control, /*keeps_place=*/false}, std::move(done));
+  meetings_->Submit({std::move(devices), nullptr, timeout_, control}, std::move(done));
 }
 
 void Collectives::MeasureLater(const Request& request) {

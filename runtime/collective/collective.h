@@ -51,8 +51,6 @@ struct Request {
   // The result shall not depend on the algorithm: values are combined in the order of
   // their ranks.
   bool deterministic_order = false;
-  // As in MeetingRequest.
-  bool keeps_place = false;
   // For tests and measurements, where the host sees all memory; one that cannot do this
   // gives way to all-to-all.
   std::optional<AlgorithmId> algorithm;

@@ -20,7 +20,7 @@ uint32_t PlaceOf(hal::Device* device) { return device->remote() == nullptr ? 0 :
 
 // At least one is of another process.
 void CopyAcross(Meetings& meetings, hal::Device* from_device, hal::BufferSlice from, hal::Device* to_device,
-                hal::BufferSlice to, absl::Duration timeout, bool keeps_place, const hal::LaunchControl& control,
+                hal::BufferSlice to, absl::Duration timeout, const hal::LaunchControl& control,
                 hal::DoneCallback done) {
   std::vector<Script> scripts(2);
   scripts[1].self = 1;
@@ -33,14 +33,14 @@ void CopyAcross(Meetings& meetings, hal::Device* from_device, hal::BufferSlice f
     scripts[1].steps.push_back(
         {.kind = ScriptStep::Kind::kReceive, .peer = 0, .to = AddressOf(to), .bytes = from.bytes});
   }
-  MeetWithScripts(meetings, {from_device, to_device}, std::move(scripts), {to}, timeout, keeps_place, control,
+  MeetWithScripts(meetings, {from_device, to_device}, std::move(scripts), {to}, timeout, control,
                   [from, to, done = std::move(done)](absl::Status status, double) mutable { done(std::move(status)); });
 }
 
 // The host does not see the memory of one or of both: it goes through the host's, piece by
 // piece, by the thread of the one that gets it.
 void CopyByHost(Meetings& meetings, hal::Device* from_device, hal::BufferSlice from, hal::Device* to_device,
-                hal::BufferSlice to, absl::Duration timeout, bool keeps_place, const hal::LaunchControl& control,
+                hal::BufferSlice to, absl::Duration timeout, const hal::LaunchControl& control,
                 hal::DoneCallback done) {
   constexpr uint64_t kPiece = 16 << 20;
   const auto outcome = std::make_shared<absl::Status>();  // of the work
@@ -55,7 +55,7 @@ void CopyByHost(Meetings& meetings, hal::Device* from_device, hal::BufferSlice f
       *outcome = to_device->Store(piece.data(), bytes, static_cast<char*>(to.device_data()) + at);
     }
   };
-  meetings.Submit({{from_device, to_device}, std::move(work), timeout, control, keeps_place},
+  meetings.Submit({{from_device, to_device}, std::move(work), timeout, control},
                   [outcome, done = std::move(done)](absl::Status met) mutable {
                     done(met.ok() ? std::move(*outcome) : std::move(met));
                   });
@@ -63,7 +63,7 @@ void CopyByHost(Meetings& meetings, hal::Device* from_device, hal::BufferSlice f
 
 // The one that gets it does it.
 void CopyDirectly(Meetings& meetings, hal::Device* from_device, hal::BufferSlice from, hal::Device* to_device,
-                  hal::BufferSlice to, absl::Duration timeout, bool keeps_place, const hal::LaunchControl& control,
+                  hal::BufferSlice to, absl::Duration timeout, const hal::LaunchControl& control,
                   hal::DoneCallback done) {
   const auto outcome = std::make_shared<absl::Status>();  // of the work
   auto work = [=, from = std::move(from), to = std::move(to)](uint32_t rank) {
@@ -72,7 +72,7 @@ void CopyDirectly(Meetings& meetings, hal::Device* from_device, hal::BufferSlice
     const hal::Move move = {from.device_data(), to.device_data(), from.bytes};
     *outcome = to_device->CopyFrom(*from_device, {&move, 1});
   };
-  meetings.Submit({{from_device, to_device}, std::move(work), timeout, control, keeps_place},
+  meetings.Submit({{from_device, to_device}, std::move(work), timeout, control},
                   [outcome, done = std::move(done)](absl::Status met) mutable {
                     done(met.ok() ? std::move(*outcome) : std::move(met));
                   });
@@ -81,7 +81,7 @@ void CopyDirectly(Meetings& meetings, hal::Device* from_device, hal::BufferSlice
 }  // namespace
 
 void CopyBetween(Meetings& meetings, hal::Device* from_device, hal::BufferSlice from, hal::Device* to_device,
-                 hal::BufferSlice to, absl::Duration timeout, bool keeps_place, const hal::LaunchControl& control,
+                 hal::BufferSlice to, absl::Duration timeout, const hal::LaunchControl& control,
                  hal::DoneCallback done) {
   absl::Status status = hal::CheckSlice(from);
   if (status.ok()) status = hal::CheckSlice(to);
@@ -93,15 +93,15 @@ void CopyBetween(Meetings& meetings, hal::Device* from_device, hal::BufferSlice 
   if (status.ok() && across) status = CheckSeen({from, to});
   if (!status.ok()) return done(std::move(status));
   if (across) {
-    return CopyAcross(meetings, from_device, std::move(from), to_device, std::move(to), timeout, keeps_place, control,
+    return CopyAcross(meetings, from_device, std::move(from), to_device, std::move(to), timeout, control,
                       std::move(done));
   }
   if (to_device->CopiesFrom(*from_device)) {
-    return CopyDirectly(meetings, from_device, std::move(from), to_device, std::move(to), timeout, keeps_place, control,
+    return CopyDirectly(meetings, from_device, std::move(from), to_device, std::move(to), timeout, control,
                         std::move(done));
   }
   if (from.host_data() == nullptr || to.host_data() == nullptr) {
-    return CopyByHost(meetings, from_device, std::move(from), to_device, std::move(to), timeout, keeps_place, control,
+    return CopyByHost(meetings, from_device, std::move(from), to_device, std::move(to), timeout, control,
                       std::move(done));
   }
   // Each copies one half.
@@ -113,7 +113,7 @@ void CopyBetween(Meetings& meetings, hal::Device* from_device, hal::BufferSlice 
     to.buffer->Changed();
     std::memcpy(static_cast<char*>(to.host_data()) + begin, static_cast<const char*>(from.host_data()) + begin, bytes);
   };
-  meetings.Submit({{from_device, to_device}, std::move(work), timeout, control, keeps_place}, std::move(done));
+  meetings.Submit({{from_device, to_device}, std::move(work), timeout, control}, std::move(done));
 }
 
 }  // namespace kiln::runtime::collective

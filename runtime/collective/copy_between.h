@@ -15,7 +15,7 @@ namespace kiln::runtime::collective {
 // size and lie inside their buffers: BUFFER_SIZE_MISMATCH, OUT_OF_BOUNDS. Then as
 // Meetings::Submit or, where a device is of another process, MeetWithScripts.
 void CopyBetween(Meetings& meetings, hal::Device* from_device, hal::BufferSlice from, hal::Device* to_device,
-                 hal::BufferSlice to, absl::Duration timeout, bool keeps_place, const hal::LaunchControl& control,
+                 hal::BufferSlice to, absl::Duration timeout, const hal::LaunchControl& control,
                  hal::DoneCallback done);
 
 }  // namespace kiln::runtime::collective

@@ -111,7 +111,6 @@ Meetings::Meetings() : watch_(std::make_unique<ProbeWatch>()) {}
 Meetings::~Meetings() = default;
 
 void Meetings::Submit(MeetingRequest request, hal::DoneCallback done) {
-  if (request.keeps_place) return Enter(std::move(request), std::move(done));
   Probe::Start(*this, *watch_, std::move(request), std::move(done));
 }
 

@@ -10,14 +10,15 @@
 // queues, or each would wait for the other for ever. One lock, held while entries are
 // submitted, ensures that; no thread waits for a device while it holds the lock.
 //
+// While an entry waits, its queue does nothing else, for nobody. So the queues are probed
+// first (probe.h): an entry in each that waits for nothing. Only when all of these have been
+// reached do the queues meet; and if something long has slipped in between, they part after a
+// while and are asked again. So a meeting has no place in the queues until it has ended:
+// what is to come after it is submitted then.
+//
 // A queue that does not come in time, because it is busy with something long, fails
 // the meeting. No participant has done anything by then; the late entry finds the meeting
 // over and goes on. Until then it holds what the meeting would have used.
-//
-// While an entry waits, its queue does nothing else. So a caller that does not need the
-// meeting's place in the queues has them probed first (probe.h): an entry in each that
-// waits for nothing. Only when all of these have been reached do the queues meet; and if
-// something long has slipped in between, they part after a while and are asked again.
 #ifndef KILN_RUNTIME_COLLECTIVE_MEETING_H_
 #define KILN_RUNTIME_COLLECTIVE_MEETING_H_
 
@@ -39,17 +40,13 @@ struct MeetingRequest {
   std::vector<hal::Device*> devices;
   // Called once for each device, by its place in the list, on its queue's thread; all
   // at the same time, so it is called from several threads at once, and a call may
-  // wait for another. Destroyed once every queue has passed its entry. Without work, and
-  // without keeping a place, the devices are only asked whether they come.
+  // wait for another. Destroyed once every queue has passed its entry. Without work the devices are only asked whether
+  // they come.
   std::function<void(uint32_t rank)> work;
   // How long the first to come waits for the last.
   absl::Duration timeout = absl::Seconds(30);
   // Looked at until all are there, a few times a second.
   hal::LaunchControl control;
-  // What is submitted to one of the devices after Submit has returned begins after the
-  // meeting. Without it that holds for what is submitted after `done` has been called,
-  // and no queue stands still for as long as another is busy.
-  bool keeps_place = true;
 };
 
 class ProbeWatch;
@@ -68,7 +65,7 @@ class Meetings {
 
  private:
   friend class Probe;
-  // With its place in the queues.
+  // Into the queues.
   void Enter(MeetingRequest request, hal::DoneCallback done);
 
   absl::Mutex order_;

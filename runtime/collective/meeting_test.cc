@@ -127,11 +127,10 @@ TEST_F(MeetingTest, ManyAtOnceInAnyOrderAllEnd) {
         for (int d = 0; d < 4; ++d) {
           if ((i + t + d) % 5 != 0) some.push_back(devices_[t % 2 == 0 ? d : 3 - d]);
         }
-        meetings_.Submit({some, [&](uint32_t) { ++worked; }, absl::Seconds(30), {}, i % 3 != 0},
-                         [&](const absl::Status& status) {
-                           if (!status.ok()) ++failures;
-                           left.DecrementCount();
-                         });
+        meetings_.Submit({some, [&](uint32_t) { ++worked; }, absl::Seconds(30), {}}, [&](const absl::Status& status) {
+          if (!status.ok()) ++failures;
+          left.DecrementCount();
+        });
       }
     });
   }
@@ -141,40 +140,16 @@ TEST_F(MeetingTest, ManyAtOnceInAnyOrderAllEnd) {
   EXPECT_GT(worked, kThreads * kEach * 2);
 }
 
-TEST_F(MeetingTest, AStuckParticipantIsNamedAndTheRestGoOn) {
-  absl::Notification release;
-  Block(1, release);
-  Block(3, release);
-  auto held = std::make_shared<int>(7);
-  const std::weak_ptr<int> watched = held;
-  std::atomic<int> worked{0};
-  const absl::Status status =
-      Meet({devices_, [&worked, held = std::move(held)](uint32_t) { ++worked; }, absl::Milliseconds(20)});
-  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
-  EXPECT_EQ(DetailOf(status)->code(), v1::PARTICIPANT_MISSING);
-  EXPECT_EQ(DetailOf(status)->field(), "NULL:1");
-  EXPECT_NE(status.message().find("NULL:1, NULL:3"), absl::string_view::npos) << status;
-  // The others are free again, and what the meeting held is still there for those
-  // who have not passed it.
-  EXPECT_TRUE(Meet({{devices_[0], devices_[2]}, [](uint32_t) {}}).ok());
-  EXPECT_FALSE(watched.expired());
-  release.Notify();
-  for (hal::Device* device : devices_) EXPECT_TRUE(device->queue().Drain(absl::InfiniteFuture()).ok());
-  EXPECT_TRUE(watched.expired());
-  EXPECT_EQ(worked, 0);
-}
-
-TEST_F(MeetingTest, WithoutAPlaceNoQueueWaits) {
+TEST_F(MeetingTest, NoQueueWaits) {
   absl::Notification release;
   Block(1, release);
   std::atomic<int> worked{0};
   absl::Notification done;
   absl::Status outcome;
-  meetings_.Submit({devices_, [&worked](uint32_t) { ++worked; }, absl::Hours(1), {}, /*keeps_place=*/false},
-                   [&](absl::Status status) {
-                     outcome = std::move(status);
-                     done.Notify();
-                   });
+  meetings_.Submit({devices_, [&worked](uint32_t) { ++worked; }, absl::Hours(1), {}}, [&](absl::Status status) {
+    outcome = std::move(status);
+    done.Notify();
+  });
   for (int i : {0, 2, 3}) EXPECT_TRUE(devices_[i]->queue().Drain(absl::InfiniteFuture()).ok());
   EXPECT_EQ(worked, 0);
   release.Notify();
@@ -184,32 +159,32 @@ TEST_F(MeetingTest, WithoutAPlaceNoQueueWaits) {
   DrainAll();
 }
 
-TEST_F(MeetingTest, WithoutAPlaceAStuckParticipantIsNamedInTime) {
+TEST_F(MeetingTest, AStuckParticipantIsNamedInTimeAndTheRestGoOn) {
   absl::Notification release;
   Block(1, release);
   Block(3, release);
   auto held = std::make_shared<int>(7);
   const std::weak_ptr<int> watched = held;
-  const absl::Status status =
-      Meet({devices_, [held = std::move(held)](uint32_t) {}, absl::Milliseconds(20), {}, /*keeps_place=*/false});
+  const absl::Status status = Meet({devices_, [held = std::move(held)](uint32_t) {}, absl::Milliseconds(20), {}});
   EXPECT_EQ(DetailOf(status)->code(), v1::PARTICIPANT_MISSING);
   EXPECT_EQ(DetailOf(status)->field(), "NULL:1");
   EXPECT_NE(status.message().find("NULL:1, NULL:3"), absl::string_view::npos) << status;
   EXPECT_TRUE(watched.expired());
+  EXPECT_TRUE(Meet({{devices_[0], devices_[2]}, [](uint32_t) {}}).ok());
   std::atomic<bool> cancelled{true};
-  EXPECT_EQ(Meet({devices_, [](uint32_t) {}, absl::Hours(1), {.cancelled = &cancelled}, false}).code(),
+  EXPECT_EQ(Meet({devices_, [](uint32_t) {}, absl::Hours(1), {.cancelled = &cancelled}}).code(),
             absl::StatusCode::kCancelled);
   release.Notify();
   DrainAll();
 }
 
 // Something long comes in between a probe and its meeting.
-TEST_F(MeetingTest, WithoutAPlaceTheyPartAndMeetAgain) {
+TEST_F(MeetingTest, TheyPartAndMeetAgain) {
   absl::Notification first, second, done;
   Block(1, first);
   absl::Status outcome;
   std::atomic<int> worked{0};
-  meetings_.Submit({devices_, [&worked](uint32_t) { ++worked; }, absl::Hours(1), {}, false}, [&](absl::Status status) {
+  meetings_.Submit({devices_, [&worked](uint32_t) { ++worked; }, absl::Hours(1), {}}, [&](absl::Status status) {
     outcome = std::move(status);
     done.Notify();
   });
@@ -227,10 +202,10 @@ TEST_F(MeetingTest, WithoutAPlaceTheyPartAndMeetAgain) {
 
 // Without work: only whether they come.
 TEST_F(MeetingTest, DevicesAreAskedWhetherTheyAreReady) {
-  EXPECT_TRUE(Meet({devices_, nullptr, absl::Hours(1), {}, false}).ok());
+  EXPECT_TRUE(Meet({devices_, nullptr, absl::Hours(1), {}}).ok());
   absl::Notification release;
   Block(2, release);
-  const absl::Status status = Meet({devices_, nullptr, absl::Milliseconds(1), {}, false});
+  const absl::Status status = Meet({devices_, nullptr, absl::Milliseconds(1), {}});
   EXPECT_EQ(DetailOf(status)->field(), "NULL:2");
   release.Notify();
   DrainAll();
@@ -257,8 +232,8 @@ TEST_F(MeetingTest, CopiesBetweenDevices) {
     for (uint64_t i = 0; i < bytes; ++i) data[3 + i] = static_cast<unsigned char>(i * 7 + 1);
     absl::Notification done;
     absl::Status outcome;
-    CopyBetween(meetings_, devices_[0], {from, 3, bytes}, devices_[1], {to, 5, bytes}, absl::Seconds(30),
-                bytes % 2 == 0, {}, [&](absl::Status status) {
+    CopyBetween(meetings_, devices_[0], {from, 3, bytes}, devices_[1], {to, 5, bytes}, absl::Seconds(30), {},
+                [&](absl::Status status) {
                   outcome = std::move(status);
                   done.Notify();
                 });

@@ -86,8 +86,8 @@ absl::Status CheckSeen(const std::vector<hal::BufferSlice>& slices) {
 }
 
 void MeetWithScripts(Meetings& meetings, std::vector<hal::Device*> devices, std::vector<Script> scripts,
-                     std::vector<hal::BufferSlice> written, absl::Duration timeout, bool keeps_place,
-                     const hal::LaunchControl& control, ScriptsDone done) {
+                     std::vector<hal::BufferSlice> written, absl::Duration timeout, const hal::LaunchControl& control,
+                     ScriptsDone done) {
   // Else a failure would cost a number each time.
   for (const hal::Device* device : devices) {
     if (absl::Status health = device->health(); !health.ok()) return done(std::move(health), 0);
@@ -112,7 +112,6 @@ void MeetWithScripts(Meetings& meetings, std::vector<hal::Device*> devices, std:
   meeting.devices = met->devices;
   meeting.timeout = timeout;
   meeting.control = control;
-  meeting.keeps_place = keeps_place;
   meeting.work = [met](uint32_t rank) {
     int64_t none = 0;
     met->begin.compare_exchange_strong(none, absl::GetCurrentTimeNanos(), std::memory_order_relaxed);

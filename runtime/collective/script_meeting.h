@@ -29,8 +29,8 @@ using ScriptsDone = absl::AnyInvocable<void(absl::Status, double seconds)>;
 // errors of meetings: PARTICIPANT_MISSING naming the device of a process that died
 // meanwhile; then what was to be written is anything.
 void MeetWithScripts(Meetings& meetings, std::vector<hal::Device*> devices, std::vector<Script> scripts,
-                     std::vector<hal::BufferSlice> written, absl::Duration timeout, bool keeps_place,
-                     const hal::LaunchControl& control, ScriptsDone done);
+                     std::vector<hal::BufferSlice> written, absl::Duration timeout, const hal::LaunchControl& control,
+                     ScriptsDone done);
 
 }  // namespace kiln::runtime::collective
 

@@ -144,26 +144,32 @@ absl::StatusOr<NamedBuffer> Buffers::Describe(uint64_t handle, const Session* ca
 }
 
 void Buffers::Copy(const BufferAddress& from, const BufferAddress& to, uint64_t bytes, const Session* caller,
-                   const Control& control, bool keeps_place, Done done) {
+                   const Control& control, Done done) {
   auto source = Resolve(from, bytes, caller);
   if (!source.ok()) return done(source.status());
   auto target = Resolve(to, bytes, caller);
   if (!target.ok()) return done(target.status());
   if (source->device != target->device) {
-    return CopyInTurn(*std::move(source), *std::move(target), control, keeps_place, std::move(done));
+    return CopyInTurn(*std::move(source), *std::move(target), control, std::move(done));
   }
   Lane(*turns_, *source->device, control).Copy(std::move(source->slice), std::move(target->slice), std::move(done));
 }
 
-void Buffers::CopyInTurn(Range source, Range target, const Control& control, bool keeps_place, Done done) {
+bool Buffers::IsBetweenDevices(const BufferAddress& from, const BufferAddress& to, const Session* caller) const {
+  const absl::StatusOr<BufferTable::Record> source = table_->Find(from.handle, caller);
+  const absl::StatusOr<BufferTable::Record> target = table_->Find(to.handle, caller);
+  return source.ok() && target.ok() && (*source)->device != (*target)->device;
+}
+
+void Buffers::CopyInTurn(Range source, Range target, const Control& control, Done done) {
   const uint64_t estimate_ns = TransferNs(source.slice.bytes);
   turns_->Take({control, {source.device, target.device}, estimate_ns},
-               [this, source = std::move(source), target = std::move(target), control, keeps_place, estimate_ns,
+               [this, source = std::move(source), target = std::move(target), control, estimate_ns,
                 done = std::move(done)](absl::StatusOr<Turn> turn) mutable {
                  if (!turn.ok()) return done(std::move(turn).status());
                  runtime::collective::CopyBetween(
                      *meetings_, source.device, std::move(source.slice), target.device, std::move(target.slice),
-                     timeout_, keeps_place, control,
+                     timeout_, control,
                      [estimate_ns, turn = *std::move(turn), done = std::move(done)](absl::Status status) mutable {
                        turn.End(estimate_ns);
                        done(std::move(status));

@@ -86,11 +86,13 @@ class Buffers {
   absl::StatusOr<Range> Resolve(const BufferAddress& address, absl::optional<uint64_t> bytes,
                                 const Session* caller = nullptr) const;
 
-  // The ranges may overlap. Between two devices it is an entry of both queues, and
-  // fails with PARTICIPANT_MISSING if one keeps the other waiting for too long;
-  // `keeps_place` is as in meeting.h.
+  // The ranges may overlap. Between two devices it is a meeting of both queues (meeting.h): it
+  // fails with PARTICIPANT_MISSING if one does not come for too long, and what is to come after it
+  // is begun once it has ended.
   void Copy(const BufferAddress& from, const BufferAddress& to, uint64_t bytes, const Session* caller,
-            const Control& control, bool keeps_place, Done done);
+            const Control& control, Done done);
+  // Whether such a copy is one between two devices.
+  bool IsBetweenDevices(const BufferAddress& from, const BufferAddress& to, const Session* caller) const;
   // A pattern of 1, 2, 4 or 8 bytes over a whole number of its lengths; 0 bytes
   // means to the end.
   void Fill(const BufferAddress& to, uint64_t bytes, absl::string_view pattern, const Session* caller,
@@ -98,7 +100,7 @@ class Buffers {
 
  private:
   // Between two devices.
-  void CopyInTurn(Range source, Range target, const Control& control, bool keeps_place, Done done);
+  void CopyInTurn(Range source, Range target, const Control& control, Done done);
   using NewRecord = std::shared_ptr<BufferRecord>;
   // Records without an owner, not filed yet.
   absl::StatusOr<NewRecord> New(absl::string_view device, uint64_t bytes, v1::DType dtype,

@@ -65,7 +65,6 @@ absl::StatusOr<collective::Request> Resolve(const CollectiveRequest& request, co
   resolved.count = request.count;
   resolved.root = request.root;
   resolved.deterministic_order = request.deterministic_order;
-  resolved.keeps_place = request.keeps_place;
   const bool one_input = collective::OneInput(request.kind);
   const auto ranks = static_cast<uint32_t>(one_input ? request.outputs.size() : request.inputs.size());
   const auto elements = [&](bool parts, size_t rank) {

@@ -21,8 +21,6 @@ struct CollectiveRequest {
   uint64_t count = 0;
   uint32_t root = 0;
   bool deterministic_order = false;
-  // What is begun after it, and before its callback, runs after it (meeting.h).
-  bool keeps_place = false;
   // By rank, or the root's alone; from each address on, as many bytes as are wanted.
   std::vector<BufferAddress> inputs;
   std::vector<BufferAddress> outputs;

@@ -94,7 +94,7 @@ Engine::Engine(const EngineOptions& options, std::vector<std::unique_ptr<runtime
           [this](absl::AnyInvocable<void()> job) { pool_->Schedule(std::move(job)); }, &combiner_),
       fingerprints_(FingerprintsOf(devices_)),
       // The searching thread compiles, too.
-      tuning_queue_(std::move(tune), pool_.get(), options.compile_threads - 1),
+      tuning_queue_(std::move(tune), pool_.get(), options.compile_threads - 1, &turns_),
       store_(
           options.program_cache_bytes, compile_, pool_.get(),
           [this](absl::string_view name, const TenantRules* rules) { return FindDevice(name, rules); },

@@ -28,10 +28,10 @@ class EngineWithTenants {
  protected:
   EngineWithTenants() { Restart(1); }
 
-  void Restart(int devices) {
+  void Restart(int devices, uint64_t memory = kMemory) {
     std::vector<std::unique_ptr<runtime::hal::Device>> made;
     for (int i = 0; i < devices; ++i)
-      made.push_back(*runtime::null::CreateDevice({.name = absl::StrCat("NULL:", i), .memory_limit_bytes = kMemory}));
+      made.push_back(*runtime::null::CreateDevice({.name = absl::StrCat("NULL:", i), .memory_limit_bytes = memory}));
     const auto compile = [this](const v1::Graph&, const v1::Target& target, const compiler::Options&,
                                 compiler::CompileObserver*) -> absl::StatusOr<CompiledProgram> {
       ++compiles_;

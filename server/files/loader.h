@@ -20,8 +20,8 @@ struct LoadedTensor {
   NamedBuffer buffer;
 };
 
-// Safe from any thread. One thread reads, file after file: a slow disk delays
-// loads alone.
+// Safe from any thread. One thread reads: a slow disk delays loads alone. Callers share it by their weights
+// (CompilePool), and a large file goes back into the line again and again, so nobody waits until another's is read.
 class Loader {
  public:
   using ListCallback = absl::AnyInvocable<void(absl::StatusOr<std::vector<StoredTensor>>)>;
@@ -42,14 +42,18 @@ class Loader {
             const Control& control, LoadCallback done);
 
  private:
+  struct UnderWay;
   struct Found {
     std::shared_ptr<const DataFile> file;
     std::vector<StoredTensor> tensors;
   };
   absl::StatusOr<Found> Find(const std::string& file) const;
-  // Allocates and fills; `loaded` has what was allocated, also when it fails.
-  absl::Status LoadAll(const Found& found, const std::string& device, const SessionPtr& caller, const Control& control,
-                       std::vector<LoadedTensor>& loaded);
+  // What is to be read.
+  absl::Status Begin(UnderWay& load);
+  // Allocates and fills for a turn; whether all has been read.
+  absl::StatusOr<bool> ReadOn(UnderWay& load);
+  // One turn, and then the next, until it has been answered.
+  void Continue(std::shared_ptr<UnderWay> load);
 
   const std::unique_ptr<DataFolder> folder_;
   Buffers* const buffers_;

@@ -55,7 +55,7 @@ void rpc::BufferService::Copy(UnaryCall<v1::CopyRequest, v1::CopyResponse>& call
   if (absl::Status healthy = touched.Check(); !healthy.ok()) return call.Reply(std::move(healthy));
   call.env().engine.buffers().Copy(
       from, to, message.bytes(), call.session().get(), call.control(),
-      /*keeps_place=*/false, [&call, touched](const absl::Status& status) { call.Reply(touched.Finish(status)); });
+      [&call, touched](const absl::Status& status) { call.Reply(touched.Finish(status)); });
 }
 
 void rpc::BufferService::Fill(UnaryCall<v1::FillRequest, v1::FillResponse>& call) {

@@ -121,8 +121,10 @@ void CommandStream::Copy(Command& command) {
   const v1::CopyCommand& asked = command.request.copy();
   Reads(command, ToAddress(asked.from()), asked.bytes());
   Overwrites(command, ToAddress(asked.to()), asked.bytes());
-  engine_.buffers().Copy(ToAddress(asked.from()), ToAddress(asked.to()), asked.bytes(), session_.get(), control_,
-                         /*keeps_place=*/true,
+  const BufferAddress from = ToAddress(asked.from()), to = ToAddress(asked.to());
+  // It has no place in the queues of two devices until it has ended: commands behind it begin then.
+  if (engine_.buffers().IsBetweenDevices(from, to, session_.get())) Wait(command, Stall::kLast);
+  engine_.buffers().Copy(from, to, asked.bytes(), session_.get(), control_,
                          [&command](absl::Status status) { command.stream->Complete(command, std::move(status)); });
 }
 
@@ -171,7 +173,7 @@ void CommandStream::Collective(Command& command) {
   }
   request->caller = session_;
   command.touched = engine_.TouchedBy(*request);
-  request->keeps_place = true;
+  Wait(command, Stall::kLast);  // as a copy between devices
   engine_.Collective(*request, control_, [&command](absl::StatusOr<runtime::collective::Report> report) {
     if (report.ok() && command.request.collective().want_report()) {
       FillReport(*report, *command.AddAnswer().message.mutable_collective());

@@ -127,7 +127,7 @@ int main(int argc, char** argv) {
   app.add_option("model", model, "resnet50 or gpt2")->check(CLI::IsMember(kiln::bench::Models()));
   app.add_option("--graph", file, "A graph in its place: a message (kiln.v1.Graph), its weights all parameters but slot 0")
       ->check(CLI::ExistingFile);
-  app.add_flag("--fast_math", fast_math, "Allows what ir.md says of fast_math");
+  app.add_flag("--fast_math", fast_math, "Allows what docs/ir.md says of fast_math");
   app.add_option("--threads", threads, "Threads of the device")->check(CLI::PositiveNumber);
   app.add_option("--turns", turns, "Runs, of which each launch's best counts")->check(CLI::PositiveNumber);
   app.add_option("--rows", rows, "Launches to show, the longest first");

@@ -55,8 +55,8 @@ class GpuTogetherTest : public ::testing::TestWithParam<std::unique_ptr<GpuMachi
   absl::Status CopyBetween(size_t from, const BufferSlice& source, size_t to, const BufferSlice& target) {
     absl::Status outcome;
     absl::Notification done;
-    collective::CopyBetween(meetings_, devices_[from].get(), source, devices_[to].get(), target, absl::Seconds(30),
-                            /*keeps_place=*/true, {}, [&](absl::Status status) {
+    collective::CopyBetween(meetings_, devices_[from].get(), source, devices_[to].get(), target, absl::Seconds(30), {},
+                            [&](absl::Status status) {
                               outcome = std::move(status);
                               done.Notify();
                             });

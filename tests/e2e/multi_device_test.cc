@@ -87,6 +87,37 @@ TEST_F(MultiDeviceTest, ACallThatWaitsForAStuckDeviceDelaysNoOther) {
   EXPECT_EQ(FloatsOf(*Download(*stubs_, c)), (std::vector<float>{9, 9, 9, 9}));
 }
 
+TEST_F(MultiDeviceTest, AStreamThatWaitsForAStuckDeviceDelaysNoOther) {
+  const uint64_t a = FloatsOn("CPU:0", {1, 2, 3, 4}), b = FloatsOn("CPU:1", {9, 9, 9, 9});
+  const uint64_t c = FloatsOn("CPU:0", {5, 6, 7, 8});
+  absl::Notification release;
+  Block(1, release);
+  SubmitClient copies(*stubs_), reduces(*stubs_);
+  copies.Copy(a, b, 4 * sizeof(float));
+  v1::SubmitRequest collective;
+  collective.mutable_collective()->set_kind(v1::CollectiveCommand::BROADCAST);
+  v1::CollectiveRequest& broadcast = *collective.mutable_collective()->mutable_request();
+  broadcast.add_input()->set_handle(c);
+  for (uint64_t handle : {c, b}) broadcast.add_output()->set_handle(handle);
+  broadcast.set_dtype(v1::FLOAT32);
+  broadcast.set_count(4);
+  reduces.Send(collective);
+  for (int i = 0; i < 20; ++i) {
+    const uint64_t mine = FloatsOn("CPU:0", {3, 3, 3, 3});
+    EXPECT_EQ(FloatsOf(*Download(*stubs_, mine)), (std::vector<float>{3, 3, 3, 3}));
+    EXPECT_EQ(FloatsOf(*Download(*stubs_, a)), (std::vector<float>{1, 2, 3, 4}));
+  }
+  release.Notify();
+  // What stands behind a copy in its stream sees what it did.
+  for (int i = 0; i < 20; ++i) {
+    copies.Copy(a, b, 4 * sizeof(float));
+    copies.Copy(b, c, 4 * sizeof(float));
+  }
+  EXPECT_EQ(FloatsOf(copies.ReadBack(c)), (std::vector<float>{1, 2, 3, 4}));
+  reduces.Fence();
+  EXPECT_TRUE(reduces.Next()->has_fence());
+}
+
 // Where a run is cancelled while its collective waits for a device: what it was writing says so, by code and
 // text, to whatever asks for it.
 TEST_F(MultiDeviceTest, ARunThatIsCancelledInItsCollectiveSaysSo) {

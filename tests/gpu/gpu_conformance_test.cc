@@ -256,11 +256,10 @@ TEST_F(GpuTogether, CopiesBetweenEachTwo) {
       const BufferSlice source = Counting(from, kCount, 3, ++first), target = Counting(to, kCount, 0, 0);
       absl::Status outcome;
       absl::Notification done;
-      collective::CopyBetween(meetings_, from, source, to, target, absl::Seconds(30), /*keeps_place=*/true, {},
-                              [&](absl::Status status) {
-                                outcome = std::move(status);
-                                done.Notify();
-                              });
+      collective::CopyBetween(meetings_, from, source, to, target, absl::Seconds(30), {}, [&](absl::Status status) {
+        outcome = std::move(status);
+        done.Notify();
+      });
       done.WaitForNotification();
       EXPECT_TRUE(outcome.ok()) << outcome;
       EXPECT_TRUE(Read(to, target) == BytesOf(kCount, 3, first));

@@ -3,7 +3,8 @@
 //
 // Each input is read once and each output written once, which is as little memory
 // traffic as there can be, and no participant waits for another: one that wakes late
-// finds its work done. It needs every participant to see all memory.
+// finds its work done. It needs every participant to see all memory. It ends early once nobody
+// wants the result: no participant waits for what another leaves out.
 #include "runtime/collective/algorithms/job.h"
 
 namespace kiln::runtime::collective {
@@ -21,6 +22,7 @@ void Run(const Job& job, uint32_t rank) {
   const uint64_t piece = std::clamp(even, least, max_piece) / 64 * 64;
   const uint64_t pieces = (job.count + piece - 1) / piece;
   for (uint64_t i = job.team->Claim(); i < pieces; i = job.team->Claim()) {
+    if (job.wanted && !job.wanted()) return job.team->Stop();
     DoRange(job, i * piece, std::min(job.count, (i + 1) * piece));
   }
 }

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "runtime/collective/algorithms/arithmetic.h"
@@ -69,11 +70,16 @@ class Team {
   // Hands out pieces of work: the first is 0. No piece goes to two.
   uint64_t Claim() { return next_.fetch_add(1, std::memory_order_relaxed); }
 
+  // A piece was left out, as nobody wants the result any more.
+  void Stop() { stopped_.store(true, std::memory_order_relaxed); }
+  bool stopped() const { return stopped_.load(std::memory_order_relaxed); }
+
  private:
   const uint32_t size_;
   std::atomic<uint32_t> waiting_{0};
   std::atomic<uint32_t> round_{0};
   std::atomic<uint64_t> next_{0};
+  std::atomic<bool> stopped_{false};
 };
 
 struct Job {
@@ -90,6 +96,8 @@ struct Job {
   // By rank, `count` accumulators; empty unless the algorithm wants it.
   std::vector<char*> work;
   Team* team = nullptr;
+  // Whether anybody still wants the result; may be null. Safe from several threads.
+  std::function<bool()> wanted;
 
   Part part(uint32_t rank) const { return PartOf(count, ranks, rank); }
 };

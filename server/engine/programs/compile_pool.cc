@@ -113,6 +113,11 @@ void CompilePool::Work(size_t thread) {
   }
 }
 
+bool CompilePool::idle() const {
+  absl::MutexLock lock(&mutex_);
+  return jobs_.waiting() == 0 && jobs_.in_flight() == 0;
+}
+
 CompilePool::Look CompilePool::look() const {
   Look look;
   {

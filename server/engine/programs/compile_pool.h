@@ -57,6 +57,8 @@ class CompilePool {
     std::vector<Running> running;  // first who runs longest
   };
   Look look() const;
+  // Nothing waits, and nothing is under way.
+  bool idle() const;
 
  private:
   struct Job;

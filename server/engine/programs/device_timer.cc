@@ -31,6 +31,11 @@ constexpr double kMaxItemWork = 2e8, kMaxCardWork = 1e13;
 constexpr int kMinRuns = 3, kMaxRuns = 30;
 constexpr double kEnoughMicros = 20'000;
 
+// For so long a search works while others wait.
+constexpr absl::Duration kSlice = absl::Milliseconds(50);
+// What a run is thought to take before any has ended.
+constexpr uint64_t kGuessNs = 1'000'000;
+
 constexpr size_t kPattern = 251;  // numbers, and a prime: rows of memory differ
 
 template <typename T, typename Make>
@@ -85,9 +90,20 @@ std::string FaultOf(const v1::Kernel& kernel) {
 
 }  // namespace
 
+absl::Status DeviceTimer::Begin() {
+  absl::Status status = searching_.Lock();
+  began_ = SteadyNow() - searching_.waited();
+  return status;
+}
+
+absl::Status DeviceTimer::LetOthersPass() {
+  if (absl::Status wanted = Wanted(); !wanted.ok()) return wanted;
+  return searching_.Yield(kSlice);
+}
+
 void DeviceTimer::InParallel(std::vector<absl::AnyInvocable<void()>> jobs) {
-  struct Shared {
-    explicit Shared(std::vector<absl::AnyInvocable<void()>> all) : jobs(std::move(all)), left(jobs.size()) {}
+  struct Batch {
+    explicit Batch(std::vector<absl::AnyInvocable<void()>> all) : jobs(std::move(all)), left(jobs.size()) {}
     void Work() {
       for (size_t i = next.fetch_add(1); i < jobs.size(); i = next.fetch_add(1)) {
         jobs[i]();
@@ -99,11 +115,17 @@ void DeviceTimer::InParallel(std::vector<absl::AnyInvocable<void()>> jobs) {
     absl::BlockingCounter left;
   };
   if (jobs.empty()) return;
-  // A helper that comes when all is done finds nothing to do.
-  const auto shared = std::make_shared<Shared>(std::move(jobs));
-  for (uint32_t i = 0; i < helpers_; ++i) pool_.Schedule([shared] { shared->Work(); });
-  shared->Work();
-  shared->left.Wait();
+  LetOthersPass().IgnoreError();  // every job is called; then the search asks whether it is wanted
+  // A helper that comes when all is done finds nothing to do; one that is called since nothing is wanted any more,
+  // none.
+  const auto batch = std::make_shared<Batch>(std::move(jobs));
+  for (uint32_t i = 0; i < shared_.helpers; ++i) {
+    shared_.pool->Schedule(control_, [batch, wanted = control_] {
+      if (wanted.Check().ok()) batch->Work();
+    });
+  }
+  batch->Work();
+  batch->left.Wait();
 }
 
 absl::Status DeviceTimer::MakeScratch(const v1::Signature& signature) {
@@ -137,18 +159,32 @@ absl::Status DeviceTimer::Fill(const v1::Signature& signature, size_t i) {
 absl::StatusOr<double> DeviceTimer::Run(const std::shared_ptr<runtime::LoadedExecutable>& program) {
   runtime::RunOptions options;
   options.control = control_;
-  options.control.deadline = std::min(control_.deadline, SteadyNow() + kMaxRun);
   absl::StatusOr<double> seconds = absl::UnknownError("not run");
+  Turn turn;  // until the run has ended
   absl::Notification done;
-  executor_.Run(program, scratch_, options, [&](absl::StatusOr<runtime::RunResult> outcome) {
-    seconds = outcome.ok() ? absl::StatusOr<double>(outcome->device_seconds) : std::move(outcome).status();
-    done.Notify();
+  // With the device alone: nobody's else times it, and nobody waits behind both.
+  const TurnRequest request = {
+      .control = control_, .devices = {&device_}, .estimate_ns = kGuessNs, .guessed = true, .may_be_long = true};
+  shared_.turns->Take(request, [&](absl::StatusOr<Turn> given) {
+    if (!given.ok()) {
+      seconds = std::move(given).status();
+      return done.Notify();
+    }
+    turn = *std::move(given);
+    options.control.interruption = turn.interruption();
+    options.control.deadline = std::min(control_.deadline, SteadyNow() + kMaxRun);
+    executor_.Run(program, scratch_, options, [&](absl::StatusOr<runtime::RunResult> outcome) {
+      seconds = outcome.ok() ? absl::StatusOr<double>(outcome->device_seconds) : std::move(outcome).status();
+      turn.End();
+      done.Notify();
+    });
   });
   done.WaitForNotification();
   return seconds;
 }
 
 compiler::Timing DeviceTimer::Time(const v1::Executable& executable, double limit_micros) {
+  if (absl::Status first = LetOthersPass(); !first.ok()) return {0, std::string(first.message())};
   if (executable.signature().variables_size() > 0) return {0, "it has variables, whose values are not known"};
   const v1::Kernel& kernel = executable.kernels(0);
   if (std::string fault = FaultOf(kernel); !fault.empty()) return {0, std::move(fault)};

@@ -1,5 +1,6 @@
 // Times kernels for a search (compiler/search/tuning.h): on a device that serves other clients
-// meanwhile, run by run through its queue, on scratch memory of its own.
+// meanwhile, each run a turn of its caller's, on scratch memory of its own. Other searches go first between two steps,
+// if it is their turn.
 #ifndef KILN_SERVER_ENGINE_PROGRAMS_DEVICE_TIMER_H_
 #define KILN_SERVER_ENGINE_PROGRAMS_DEVICE_TIMER_H_
 
@@ -18,28 +19,42 @@
 #include "runtime/hal/device.h"
 #include "runtime/hal/module.h"
 #include "server/engine/programs/compile_pool.h"
+#include "server/fair/fair_mutex.h"
+#include "server/fair/owner.h"
+#include "server/fair/turns.h"
 
 namespace kiln::server {
 
 class DeviceTimer final : public compiler::KernelTimer {
  public:
-  // `helpers` threads of `pool` compile beside the one that calls. `stopping` ends it as
-  // `control` does. All outlive it.
-  DeviceTimer(runtime::hal::Device& device, CompilePool& pool, uint32_t helpers, absl::Duration budget,
-              const runtime::hal::LaunchControl& control, const std::atomic<bool>& stopping)
+  // What all searches share; outlives them.
+  struct Shared {
+    CompilePool* pool;
+    uint32_t helpers;  // threads of it, that compile beside the one that calls
+    Turns* turns;
+    FairMutex* searching;
+    const std::atomic<bool>* stopping;  // ends it as `control` does
+  };
+  // `budget` is of the time in which it works.
+  DeviceTimer(runtime::hal::Device& device, const Shared& shared, absl::Duration budget,
+              const runtime::hal::LaunchControl& control)
       : device_(device),
-        pool_(pool),
-        helpers_(helpers),
-        end_(SteadyNow() + budget),
+        shared_(shared),
+        budget_(budget),
         control_(control),
-        stopping_(stopping) {}
+        searching_(*shared.searching, OwnerOf(control), [this] { return Wanted(); }) {}
+
+  // Waits for its turn among searches; the errors of Wanted. First of all.
+  absl::Status Begin();
+  // For how long it has worked.
+  absl::Duration used() const { return SteadyNow() - began_ - searching_.waited(); }
 
   void InParallel(std::vector<absl::AnyInvocable<void()>> jobs) override;
   compiler::Timing Time(const v1::Executable& executable, double limit_micros) override;
-  double LeftMicros() override { return absl::ToDoubleMicroseconds(end_ - SteadyNow()); }
+  double LeftMicros() override { return absl::ToDoubleMicroseconds(budget_ - used()); }
   absl::Status Wanted() override {
-    return stopping_.load(std::memory_order_relaxed) ? MakeError(v1::CALL_CANCELLED, "the server is stopping")
-                                                     : control_.Check();
+    return shared_.stopping->load(std::memory_order_relaxed) ? MakeError(v1::CALL_CANCELLED, "the server is stopping")
+                                                             : control_.Check();
   }
 
  private:
@@ -50,12 +65,15 @@ class DeviceTimer final : public compiler::KernelTimer {
   // Seconds of the steps of one run.
   absl::StatusOr<double> Run(const std::shared_ptr<runtime::LoadedExecutable>& program);
 
+  // Has other searches go first, if it is their turn; the errors of Wanted.
+  absl::Status LetOthersPass();
+
   runtime::hal::Device& device_;
-  CompilePool& pool_;
-  const uint32_t helpers_;
-  const absl::Time end_;
+  const Shared shared_;
+  const absl::Duration budget_;
   const runtime::hal::LaunchControl control_;
-  const std::atomic<bool>& stopping_;
+  absl::Time began_ = SteadyNow();
+  FairMutex::Holder searching_;
   runtime::Executor executor_;  // without an observer: what is timed is no client's work
   std::string scratch_of_;      // the signature that `scratch_` is for
   std::vector<runtime::hal::BufferSlice> scratch_;

@@ -3,7 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <limits>
+#include <memory>
+#include <vector>
 
 #include "base/graph/graph_text.h"
 #include "compiler/compile.h"
@@ -48,7 +51,9 @@ class DeviceTimerTest : public testing::Test {
     runtime::cpu::DeviceOptions options;
     options.threads = 2;
     options.memory_limit_bytes = 64 << 20;
-    device_ = *runtime::cpu::CreateDevice(std::move(options));
+    devices_.push_back(*runtime::cpu::CreateDevice(std::move(options)));
+    device_ = devices_.front().get();
+    turns_ = std::make_unique<Turns>(Turns::Options(), devices_);
   }
 
   v1::Executable Compiled(const char* text) {
@@ -56,10 +61,15 @@ class DeviceTimerTest : public testing::Test {
     EXPECT_TRUE(executable.ok()) << executable.status();
     return *std::move(executable);
   }
-  DeviceTimer Timer() { return DeviceTimer(*device_, pool_, 1, absl::Seconds(60), control_, stopping_); }
+  DeviceTimer Timer() {
+    return DeviceTimer(*device_, {&pool_, 1, turns_.get(), &searching_, &stopping_}, absl::Seconds(60), control_);
+  }
 
   CompilePool pool_;
-  std::unique_ptr<runtime::hal::Device> device_;
+  FairMutex searching_;
+  std::vector<std::unique_ptr<runtime::hal::Device>> devices_;
+  runtime::hal::Device* device_ = nullptr;
+  std::unique_ptr<Turns> turns_;
   std::atomic<bool> cancelled_{false}, stopping_{false};
   runtime::hal::LaunchControl control_{&cancelled_};
 };
