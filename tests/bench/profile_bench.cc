@@ -125,7 +125,7 @@ int main(int argc, char** argv) {
   std::string file;
   bool smoke = false, plain = false, fast_math = false;
   app.add_option("model", model, "resnet50 or gpt2")->check(CLI::IsMember(kiln::bench::Models()));
-  app.add_option("--graph", file, "A graph in its place: a message (kiln.v1.Graph), its weights all parameters but slot 0")
+  app.add_option("--graph", file, "In its place a graph (kiln.v1.Graph); all parameters but slot 0 are weights")
       ->check(CLI::ExistingFile);
   app.add_flag("--fast_math", fast_math, "Allows what docs/ir.md says of fast_math");
   app.add_option("--threads", threads, "Threads of the device")->check(CLI::PositiveNumber);
