@@ -6,10 +6,10 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
-#include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "compiler/interp/eval.h"
+#include "compiler/interp/lanes.h"
 #include "compiler/interp/scalar.h"
 #include "compiler/interp/tensor.h"
 #include "compiler/interp/word_terms.h"
@@ -19,17 +19,6 @@
 
 namespace kiln::compiler {
 namespace {
-
-// The lanes of a value, row-major in its node's shape.
-using Lanes = absl::InlinedVector<uint64_t, 1>;
-
-// For each lane of `to`, the lane of a value of shape `from` that it reads.
-std::vector<int64_t> Spread(const Shape& from, const Shape& to) {
-  const Shape strides = BroadcastStrides(from, to);
-  std::vector<int64_t> lanes;
-  for (Odometer at(to); !at.done(); at.Next()) lanes.push_back(at.Dot(strides));
-  return lanes;
-}
 
 absl::Status TooManySteps() { return absl::ResourceExhaustedError("this kernel takes too many steps to evaluate"); }
 
@@ -142,40 +131,11 @@ class Evaluator {
         values_[uop] = std::move(lanes);
         return absl::OkStatus();
       }
-      case KernelOp::RESHAPE: values_[uop] = Lanes(values_[uop->src(0)]); return absl::OkStatus();
+      case KernelOp::RESHAPE:
       case KernelOp::SHRINK:
-      case KernelOp::PAD: {  // of lanes (kernel/lane_scan.h)
-        const auto* fill = std::get_if<ConstArg>(&uop->arg());
-        const Lanes& x = values_[uop->src(0)];
-        const int64_t from = uop->src(0)->shape().back(), to = uop->shape().back();
-        const int64_t moved = uop->src(1)->src().back()->const_int() * (uop->op() == Op::SHRINK ? 1 : -1);
-        Lanes lanes;
-        for (int64_t i = 0; i < static_cast<int64_t>(x.size()) / from * to; ++i) {
-          const int64_t lane = i % to + moved;
-          lanes.push_back(lane >= 0 && lane < from ? x[i / to * from + lane] : fill->bits);
-        }
-        values_[uop] = std::move(lanes);
-        return absl::OkStatus();
-      }
-      case KernelOp::PERMUTE: {  // of the first and the last dimension (kernel/expand.h)
-        const Lanes& x = values_[uop->src(0)];
-        const int64_t rows = uop->shape().front(), lanes = uop->shape().back();
-        const int64_t between = NumElements(uop->shape()) / (rows * lanes);
-        Lanes transposed;
-        for (int64_t i = 0; i < rows * between * lanes; ++i) {
-          const int64_t row = i / (between * lanes), middle = i / lanes % between, lane = i % lanes;
-          transposed.push_back(x[(lane * between + middle) * rows + row]);
-        }
-        values_[uop] = std::move(transposed);
-        return absl::OkStatus();
-      }
-      case KernelOp::EXPAND: {
-        Lanes lanes;
-        const Lanes& x = values_[uop->src(0)];
-        for (int64_t i : Spread(uop->src(0)->shape(), uop->shape())) lanes.push_back(x[i]);
-        values_[uop] = std::move(lanes);
-        return absl::OkStatus();
-      }
+      case KernelOp::PAD:
+      case KernelOp::PERMUTE:
+      case KernelOp::EXPAND: values_[uop] = MovedLanes(uop, values_[uop->src(0)]); return absl::OkStatus();
       case KernelOp::REDUCE: return EvalReduce(uop);
       case KernelOp::LOAD: return EvalLoad(uop);
       case KernelOp::STORE: return EvalStore(uop);
@@ -214,6 +174,7 @@ class Evaluator {
     values_[uop].assign(words.begin(), words.end());
     return absl::OkStatus();
   }
+
   absl::Status EvalDots(UOp* uop) {
     Lanes lanes;
     std::vector<int64_t> spread[3];
@@ -262,6 +223,7 @@ class Evaluator {
     values_[uop] = std::move(lanes);
     return absl::OkStatus();
   }
+
   // Row by column (structure/core_product.h); `term` is the t-th of word w from `place` on.
   absl::Status EvalCoreProduct(UOp* uop, const CoreProduct& product) {
     const DType sum_type = uop->dtype();
