@@ -87,6 +87,9 @@ class Rows {
     return threads;
   }
 
+  // Of the last row.
+  double each_kib() const { return each_before_; }
+
  private:
   static double Micros(const load::Histogram& histogram, double quantile) {
     return static_cast<double>(histogram.Quantile(quantile)) / 1e3;
@@ -153,6 +156,7 @@ int Main(int argc, char** argv) {
   const uint64_t threads_beside = rows.Print("a stream under it", true);
   // A few come with load; one each would be a thousand times as many.
   KILN_CHECK(threads_beside < threads_before + 16 + clients / 10);
+  if (!smoke) KILN_CHECK(rows.each_kib() <= 64);  // of a few, what the server has once is most
   tell_idle("end");
   rows.Print("sessions alone: the clients are gone", true);
   return 0;
