@@ -66,7 +66,7 @@ compiler::HostTensors Arguments(const v1::Signature& signature) {
 
 // `plain`: weights are arguments like others.
 void Profile(const v1::Graph& graph, uint32_t threads, int turns, size_t rows, bool plain) {
-  testing::CpuEngine engine(threads);
+  testing::CpuEngine engine(threads, testing::MeasuredCore());
   compiler::Options options;
   if (!plain) options.constants = WeightSlots(graph);
   const char* folder = std::getenv("KILN_DUMP");
