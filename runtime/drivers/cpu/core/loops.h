@@ -27,8 +27,8 @@ struct VectorLoops {
 // them. Null where there are none.
 const VectorLoops* LoopsOf(uint32_t vector_bytes);
 
-// kAddsUnrolled additions an iteration, each of what the last one made: a cycle each, on every core. It takes AVX, as all
-// of these do.
+// kAddsUnrolled additions an iteration, each of what the last one made: a cycle each, on every core. It takes AVX, as
+// all of these do.
 void AddChain(int64_t n);
 
 }  // namespace kiln::runtime::cpu

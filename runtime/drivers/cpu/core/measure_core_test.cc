@@ -1,5 +1,6 @@
 #include "runtime/drivers/cpu/core/measure_core.h"
 
+#include <google/protobuf/descriptor.h>
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -91,6 +92,13 @@ TEST(Rounded, StaysWithinWhatACoreMayBe) {
   EXPECT_EQ(Rounded(CoreOf(1e9f, 1e9f, 1e9f)).DebugString(), most.DebugString());
   EXPECT_EQ(Rounded(least).DebugString(), least.DebugString());
   EXPECT_EQ(Rounded(most).DebugString(), most.DebugString());
+}
+
+TEST(Rounded, ForgetsNoFigure) {
+  const Core rounded = Rounded(CoreOf(2, 4, 8));
+  const auto* type = Core::descriptor();
+  for (int i = 0; i < type->field_count(); ++i)
+    EXPECT_TRUE(rounded.GetReflection()->HasField(rounded, type->field(i))) << type->field(i)->name();
 }
 
 TEST(Rounded, LeavesOutWhatIsNoFigure) {
