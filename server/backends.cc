@@ -17,6 +17,7 @@
 #include "runtime/drivers/cpu/device.h"
 #include "runtime/drivers/cuda/devices.h"
 #include "runtime/drivers/hip/devices.h"
+#include "server/cpu_core.h"
 #include "server/job.h"
 
 namespace kiln::server {
@@ -28,7 +29,9 @@ using Log = std::shared_ptr<spdlog::logger>;
 // In a job, those of all its processes.
 absl::StatusOr<Found> OpenCpu(const v1::ServerConfig& config, const Log& log) {
   Found found;
-  KILN_ASSIGN_OR_RETURN(found.devices, runtime::cpu::CreateDevices(config.cpu_devices(), CpuOptions(config)));
+  runtime::cpu::DeviceOptions cpu = CpuOptions(config);
+  KILN_ASSIGN_OR_RETURN(cpu.core, CoreOf(config, *log));
+  KILN_ASSIGN_OR_RETURN(found.devices, runtime::cpu::CreateDevices(config.cpu_devices(), std::move(cpu)));
   if (!InJob(config)) return found;
   // Once: a second signal would mean now.
   const auto stopping = std::make_shared<std::atomic<bool>>(config.rank_death() != "stop");

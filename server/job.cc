@@ -20,6 +20,7 @@
 #include "runtime/drivers/remote/device.h"
 #include "runtime/drivers/remote/switchboard.h"
 #include "runtime/drivers/remote/worker.h"
+#include "server/cpu_core.h"
 #include "server/watchdog.h"
 
 namespace kiln::server {
@@ -147,7 +148,9 @@ int ServeRank(const v1::ServerConfig& config, std::shared_ptr<spdlog::logger> lo
   const std::string library = LibraryPath(config);
   std::optional<Watchdog> watchdog;
   const auto serve = [&]() -> absl::Status {
-    KILN_ASSIGN_OR_RETURN(auto devices, runtime::cpu::CreateDevices(config.cpu_devices(), CpuOptions(config)));
+    runtime::cpu::DeviceOptions cpu = CpuOptions(config);
+    KILN_ASSIGN_OR_RETURN(cpu.core, CoreOf(config, *log));
+    KILN_ASSIGN_OR_RETURN(auto devices, runtime::cpu::CreateDevices(config.cpu_devices(), std::move(cpu)));
     KILN_ASSIGN_OR_RETURN(worker, remote::Worker::Make(std::move(devices), Script));
     KILN_ASSIGN_OR_RETURN(const auto transport,
                           cluster::Transport::Open([&] { return cluster::JoinMpi(library); }, std::move(options)));

@@ -26,7 +26,8 @@ bool InJob(const v1::ServerConfig& config);
 uint32_t RankInJob();
 
 // What `config` says of CPU devices, for this process. Ranks that share a machine share
-// its memory, and unless the launcher gave each its own cores, those too.
+// its memory, and unless the launcher gave each its own cores, those too. What the core does in a cycle is not in it
+// (cpu_core.h).
 runtime::cpu::DeviceOptions CpuOptions(const v1::ServerConfig& config);
 
 // Joins the job as rank 0 and adds the devices of the other ranks to `devices`, numbered

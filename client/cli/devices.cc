@@ -9,6 +9,7 @@
 #include "client/cli/command.h"
 #include "client/cli/text/json_text.h"
 #include "client/cli/text/table.h"
+#include "client/cli/text/tuning_text.h"
 
 namespace kiln::cli {
 namespace {
@@ -29,7 +30,7 @@ absl::Status Watch(Cli& cli) {
   });
 }
 
-absl::Status Devices(Cli& cli, bool watch, bool json) {
+absl::Status Devices(Cli& cli, bool watch, bool json, bool verbose) {
   if (watch) return Watch(cli);
   KILN_ASSIGN_OR_RETURN(const auto client, cli.Connect());
   KILN_ASSIGN_OR_RETURN(const v1::ListDevicesResponse response, client->Devices());
@@ -46,6 +47,7 @@ absl::Status Devices(Cli& cli, bool watch, bool json) {
                     device.description()});
   }
   std::fputs(TableText(rows).c_str(), stdout);
+  if (verbose) std::fputs(TuningText(response).c_str(), stdout);
   for (const v1::Device& device : response.devices()) {
     if (device.peers().empty()) continue;
     std::printf("%s copies without the host from %s\n", device.name().c_str(),
@@ -64,12 +66,16 @@ absl::Status Devices(Cli& cli, bool watch, bool json) {
 
 void AddDevices(CLI::App& app, Cli& cli) {
   CLI::App* command = app.add_subcommand("devices", "List the server's devices, their memory and health");
-  auto watch = std::make_shared<bool>(false), json = std::make_shared<bool>(false);
+  auto watch = std::make_shared<bool>(false), json = std::make_shared<bool>(false),
+       verbose = std::make_shared<bool>(false);
   command->add_flag("--watch", *watch, "Go on: a line whenever a device's health, memory or load changes");
   command->add_flag("--json", *json, "All of it as JSON, once: kiln.v1.ListDevicesResponse")->excludes("--watch");
-  command->footer("Examples:\n  kiln devices --server gpu-host:7437\n  kiln devices --watch");
-  command->callback(
-      [&cli, watch, json] { cli.action = [watch, json](Cli& asked) { return Devices(asked, *watch, *json); }; });
+  command->add_flag("--verbose", *verbose, "Also what the compiler knows of each: vectors, caches, what a core does")
+      ->excludes("--watch", "--json");
+  command->footer("Examples:\n  kiln devices --server gpu-host:7437\n  kiln devices --watch\n  kiln devices --verbose");
+  command->callback([&cli, watch, json, verbose] {
+    cli.action = [=](Cli& asked) { return Devices(asked, *watch, *json, *verbose); };
+  });
 }
 
 }  // namespace kiln::cli

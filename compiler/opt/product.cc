@@ -40,15 +40,6 @@ int64_t LikelySize(const Bounds& size) {
 
 }  // namespace
 
-Machine::Machine(const v1::Target& target, int64_t item) {
-  const auto& tuning = target.tuning();
-  lanes = std::max<int64_t>(1, (tuning.vector_bytes() ? tuning.vector_bytes() : 16) / item);
-  registers = tuning.vector_registers() ? tuning.vector_registers() : 16;
-  cores = std::max<int64_t>(1, tuning.cores());
-  l1_bytes = tuning.l1_bytes() ? static_cast<int64_t>(tuning.l1_bytes()) : 32 << 10;
-  l2_bytes = tuning.l2_bytes() ? static_cast<int64_t>(tuning.l2_bytes()) : 1 << 20;
-}
-
 int64_t Product::ReducedSize() const {
   int64_t iterations = 1;
   for (size_t axis = outputs; axis < sizes.size(); ++axis) iterations *= Size(axis);

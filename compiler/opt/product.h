@@ -1,5 +1,5 @@
 // What a product of tensors is to code that chooses its OptOps: its loops, how its two
-// operands and its result move along each, and what the machine takes for that.
+// operands and its result move along each.
 #ifndef KILN_COMPILER_OPT_PRODUCT_H_
 #define KILN_COMPILER_OPT_PRODUCT_H_
 
@@ -12,34 +12,8 @@
 
 namespace kiln::compiler {
 
-// -- The machine, in cycles: what cores of the last ten years have in common.
-inline constexpr double kFmasPerCycle = 2, kLoadsPerCycle = 1.5, kFmaLatency = 4;
-inline constexpr double kLoadWeight = 0.04;       // of a load that the ports have room for: it may miss
-inline constexpr double kCopyCycles = 4;          // of one vector into a local buffer
-inline constexpr double kTransposeCycles = 6;     // of one vector of a square tile that is transposed on its way
-inline constexpr double kPackedCycles = 3;        // of one vector of a copy that was made beforehand: it lies far away
-inline constexpr double kGatedCycles = 8;         // of one vector into a local buffer, under a gate
-inline constexpr double kApartCycles = 3;         // of one element that is copied by itself
-inline constexpr double kFarBytesPerCycle = 12;   // of an operand that each panel reads anew from beyond the L2 cache
-inline constexpr double kL2VectorCycles = 1;      // of a vector from the L2 cache, as far as that does not hide
-inline constexpr double kPackCycles = 12;         // of one vector of words, for dot products
-inline constexpr double kTileCycles = 16;         // of a product of two registers of a matrix unit
-inline constexpr double kTileLoadCycles = 20;     // of such a register, from the L2 cache
-inline constexpr double kTileStartCycles = 60;    // of a sum of them that begins, and is read
-inline constexpr double kGatherCycles = 5;        // of one element that lies apart
-inline constexpr double kMemoryStartFactor = 2;   // times the cost of a new tile, if accumulators come from memory
-inline constexpr double kReduceCycles = 6;        // of the lanes of one accumulator onto each other
-inline constexpr int64_t kMinTransposed = 4;      // neighbours that are worth a vector that is transposed
-inline constexpr int64_t kRowsApart = 8;          // rows that one set of the L1 cache can hold at once
-inline constexpr int64_t kMinBlock = 96;          // rows that are worth a copy of the other operand
-inline constexpr int64_t kMinShare = 16;          // of which one of a core's own is better than none
-inline constexpr int64_t kIterationsPerCore = 8;  // enough for an even share
-inline constexpr int64_t kLikelySize = 16;        // of a loop whose size each run decides
-
-struct Machine {
-  explicit Machine(const v1::Target& target, int64_t item);
-  int64_t lanes, registers, cores, l1_bytes, l2_bytes;
-};
+inline constexpr int64_t kMinTransposed = 4;  // neighbours that are worth a vector that is transposed
+inline constexpr int64_t kLikelySize = 16;    // of a loop whose size each run decides
 
 inline int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 

@@ -11,10 +11,12 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/time/time.h"
 #include "kiln/v1/state.pb.h"
-#include "server/engine/engine.h"
+#include "server/fair/turns.h"
 #include "server/state/state.h"
 
 namespace kiln::server {
+
+class Engine;
 
 // Most rows of each list.
 inline constexpr size_t kMaxRows = 256;

@@ -7,6 +7,7 @@
 #include "absl/strings/escaping.h"
 #include "kiln/v1/target.pb.h"
 #include "runtime/hal/guarantees.h"
+#include "server/engine/engine.h"
 #include "server/fair/owner.h"
 #include "server/state/collecting.h"
 

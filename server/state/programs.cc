@@ -8,6 +8,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/escaping.h"
+#include "server/engine/engine.h"
 #include "server/state/call_row.h"
 #include "server/state/collecting.h"
 

@@ -9,6 +9,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/escaping.h"
 #include "base/blake3.h"
+#include "server/engine/engine.h"
 #include "server/state/collecting.h"
 
 namespace kiln::server {

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "compiler/options/version.h"
 #include "server/build_id.h"
+#include "server/engine/engine.h"
 #include "server/state/collecting.h"
 
 namespace kiln::server {

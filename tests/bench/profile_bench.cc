@@ -74,7 +74,7 @@ compiler::HostTensors Arguments(const v1::Signature& signature) {
 
 // `plain`: weights are arguments like others.
 void Profile(const v1::Graph& graph, uint32_t threads, int turns, size_t rows, bool plain, bool fast_math) {
-  testing::CpuEngine engine(threads);
+  testing::CpuEngine engine(threads, testing::MeasuredCore());
   compiler::Options options;
   options.fast_math = fast_math;
   if (!plain) options.constants = WeightSlots(graph);

@@ -223,6 +223,7 @@ absl::StatusOr<std::unique_ptr<server::RpcServer>> StartQuietly(v1::ServerConfig
   config.set_listen("127.0.0.1:0");
   // What this machine has besides is no test's affair, unless it says so.
   if (config.gpus() == "auto") config.set_gpus("none");
+  config.set_measure_core(false);
   return server::StartServer(config,
                              std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::null_sink_mt>()));
 }

@@ -13,8 +13,6 @@ namespace {
 
 constexpr int64_t kNearRows = 64;      // bytes; rows of scalars that lie no farther apart share lines of the cache
 constexpr int64_t kMinIterations = 4;  // of each core
-// A cycle, of pixels from beyond the L2 cache. They are few beside the multiply-adds, behind which most of this hides.
-constexpr double kFarPixelBytes = 20;
 
 std::vector<int64_t> DivisorsOf(int64_t n) {
   std::vector<int64_t> divisors;
@@ -102,19 +100,20 @@ class Chooser {
         outside *= static_cast<double>(product_.Size(axis));
       }
     }
-    double iteration_cycles =
-        std::max({r * v / kFmasPerCycle, (r + v) / kLoadsPerCycle, kFmaLatency}) + kLoadWeight * (r + v);
-    if (panel_bytes > machine_.l1_bytes / 2) iteration_cycles += kL2VectorCycles * v;
+    double iteration_cycles = machine_.MultiplyCycles(r, v) + kLoadWeight * (r + v);
+    if (panel_bytes > machine_.l1_bytes / 2) iteration_cycles += machine_.l2_vector_cycles * v;
     // A few pixels of each line, and those of the next channel far from them.
     // Of lines that it walks with a stride it uses a part, and the panel lies beside all of them.
     const double beside = pixels.strides[tile.row] == 1 ? 0 : static_cast<double>(panel_bytes);
     const bool far = !tile.box && pixels.bytes + beside > static_cast<double>(machine_.l2_bytes);
     const bool farther = pixels.bytes > 4 * static_cast<double>(machine_.l2_bytes);
     if (far)
-      iteration_cycles +=
-          (r * static_cast<double>(product_.item) + 32) / (farther ? kFarBytesPerCycle : kFarPixelBytes);
-    const double work = tiles * (k * iteration_cycles + r * v * (kTransposeCycles + 2));
-    const double copied = weights.constant ? kPackedCycles : contiguous ? kCopyCycles : kTransposeCycles;
+      iteration_cycles += (r * static_cast<double>(product_.item) + 32) /
+                          machine_.FarBytesPerCycle(farther ? kReadAnewOverlap : kPixelOverlap);
+    const double work = tiles * (k * iteration_cycles + r * v * (machine_.transpose_cycles + 2));
+    const double copied = weights.constant ? kPackedCycles
+                          : contiguous     ? machine_.copy_cycles
+                                           : machine_.transpose_cycles;
     const double fill = static_cast<double>(panels) * k * v * copied * (tile.box ? varying : 1);
 
     const double operations =
@@ -171,7 +170,7 @@ class Chooser {
     const double last = Extent(tile, first, pixels.walks.back());
     const auto vector = std::bit_floor(static_cast<uint64_t>(std::min(last, static_cast<double>(machine_.lanes))));
     return BoxElements(tile, first) / last * std::ceil(last / static_cast<double>(vector)) *
-           (pixels.gated ? kGatedCycles : kCopyCycles);
+           (pixels.gated ? machine_.gated_cycles : machine_.copy_cycles);
   }
 
   const Machine& machine_;

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "compiler/opt/apply.h"
+#include "compiler/opt/cpu/machine.h"
 #include "compiler/opt/product.h"
 
 namespace kiln::compiler {

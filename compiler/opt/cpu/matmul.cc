@@ -5,6 +5,7 @@
 
 #include "compiler/kernel/tiles/core_products.h"
 #include "compiler/opt/cpu/lanes_apart.h"
+#include "compiler/opt/cpu/machine.h"
 #include "compiler/opt/cpu/matmul_schedule.h"
 #include "compiler/opt/local_buffer.h"
 #include "compiler/opt/product.h"
@@ -13,10 +14,10 @@
 namespace kiln::compiler {
 namespace {
 
-constexpr int64_t kMinDepth = 128;  // terms of a reduction that are worth taking accumulators from memory and back
-constexpr int64_t kRowsForOne = 4;  // that cost no more than one, where each vector comes from beyond the L2 cache
-constexpr int64_t kMostRows = 14;   // of a tile, however many registers there are
-constexpr int64_t kSetBytes = 4096;       // after which lines are of the same set of the L1 cache
+constexpr int64_t kMinDepth = 128;   // terms of a reduction that are worth taking accumulators from memory and back
+constexpr int64_t kRowsForOne = 4;   // that cost no more than one, where each vector comes from beyond the L2 cache
+constexpr int64_t kMostRows = 14;    // of a tile, however many registers there are
+constexpr int64_t kSetBytes = 4096;  // after which lines are of the same set of the L1 cache
 constexpr double kGatedAccessCycles = 2;  // of one scalar or one vector that is read in place, under a gate
 
 class Chooser {
@@ -118,7 +119,7 @@ class Chooser {
     const double gated_vector = product_.operands[tile.b].gated ? kGatedAccessCycles : 0;
     // Each panel reads all rows anew.
     const double far = product_.operands[tile.a].bytes > 4 * static_cast<double>(l2_bytes_)
-                           ? static_cast<double>(product_.item) / kFarBytesPerCycle
+                           ? static_cast<double>(product_.item) / machine_.FarBytesPerCycle(kReadAnewOverlap)
                            : 0;
     for (int64_t vectors = 1; vectors <= 4; ++vectors) {
       if (vectors > 1 && (vectors - 1) * lanes_ >= n) break;
@@ -127,24 +128,25 @@ class Chooser {
       const int64_t panel_bytes = PanelBytes(tile);
       const bool far_apart = n * k * product_.item > l2_bytes_ / 4 && !LiesInOrder(tile);
       const bool fits = panel_bytes <= std::min(kMaxLocalBytes, l2_bytes_ * 3 / 4);
-      const double from_l2 = panel_bytes > l1_bytes_ / 2 ? kL2VectorCycles : 0;
+      const double from_l2 = panel_bytes > l1_bytes_ / 2 ? machine_.l2_vector_cycles : 0;
       for (tile.rows = 1; tile.rows <= MaxRows(a, row); ++tile.rows) {
         const int64_t accumulators = tile.rows * vectors;
         if (accumulators + vectors + 1 > registers_) break;
         const auto r = static_cast<double>(tile.rows), v = static_cast<double>(vectors);
-        double iteration_cycles = std::max({r * v / kFmasPerCycle, (r + v) / kLoadsPerCycle, kFmaLatency}) +
-                                  kLoadWeight * (r + v) + (far + gated_row) * r + from_l2 * v;
+        double iteration_cycles =
+            machine_.MultiplyCycles(r, v) + kLoadWeight * (r + v) + (far + gated_row) * r + from_l2 * v;
         const double blocks = static_cast<double>(CeilDiv(m, tile.rows));
         const double tiles = batches * static_cast<double>(panels) * blocks;
         const std::vector<size_t> inside = InsideAxes(machine_, product_, tile, static_cast<int64_t>(blocks), panels);
-        const double fill = static_cast<double>(OuterIterations(product_, tile, inside) * panels * k) *
-                            (product_.operands[tile.b].constant ? v * kPackedCycles
-                             : contiguous      ? v * (product_.operands[tile.b].gated ? kGatedCycles : kCopyCycles)
-                             : tile.transposed ? v * kTransposeCycles
-                                               : kGatherCycles * static_cast<double>(tile.columns));
+        const double fill =
+            static_cast<double>(OuterIterations(product_, tile, inside) * panels * k) *
+            (product_.operands[tile.b].constant ? v * kPackedCycles
+             : contiguous      ? v * (product_.operands[tile.b].gated ? machine_.gated_cycles : machine_.copy_cycles)
+             : tile.transposed ? v * machine_.transpose_cycles
+                               : machine_.gather_cycles * static_cast<double>(tile.columns));
         const double plain_iteration_cycles =
             contiguous ? iteration_cycles * (far_apart ? 1.5 : 1.0) + gated_vector * v
-                       : iteration_cycles + kGatherCycles * static_cast<double>(tile.columns);
+                       : iteration_cycles + machine_.gather_cycles * static_cast<double>(tile.columns);
         const double start = 2 * r * v;
         tile.copy = false;
         tile.cost = tiles * (static_cast<double>(k) * plain_iteration_cycles + start);
@@ -190,8 +192,8 @@ class Chooser {
     const Operand& b = product_.operands[tile.b];
     if (b.constant) return kPackedCycles;
     if (b.strides[tile.column] == 1) return kPackCycles;
-    if (b.terms_as_they_are && b.strides[tile.reduced_axis] == 1) return kTransposeCycles;
-    return kGatherCycles * static_cast<double>(product_.terms * lanes_);
+    if (b.terms_as_they_are && b.strides[tile.reduced_axis] == 1) return machine_.transpose_cycles;
+    return machine_.gather_cycles * static_cast<double>(product_.terms * lanes_);
   }
 
   // The same, of words of several elements each, which operand `a` has in memory.
@@ -218,8 +220,7 @@ class Chooser {
       for (tile.rows = 1; tile.rows <= MaxRows(row); ++tile.rows) {
         if (tile.rows * vectors + vectors + 1 > registers_) break;
         const auto r = static_cast<double>(tile.rows), v = static_cast<double>(vectors);
-        const double iteration_cycles =
-            std::max({r * v / kFmasPerCycle, (r + v) / kLoadsPerCycle, kFmaLatency}) + kLoadWeight * (r + v);
+        const double iteration_cycles = machine_.MultiplyCycles(r, v) + kLoadWeight * (r + v);
         const double fill = v * WordFillCycles(tile);
         tile.cost = panels * (static_cast<double>(CeilDiv(m, tile.rows)) *
                                   (static_cast<double>(k) * iteration_cycles + 2 * r * v) +
@@ -277,11 +278,12 @@ class Chooser {
     const double product = pieces * step + kTileStartCycles + 2 * static_cast<double>(tile.rows) * across;
     const double fill = pieces * static_cast<double>(words) * across * WordFillCycles(tile);
     const double rows_bytes = static_cast<double>(row_bytes * m);
-    const double far = rows_bytes > static_cast<double>(l2_bytes_ / 2) ? rows_bytes / kFarBytesPerCycle : 0;
+    const double far =
+        rows_bytes > static_cast<double>(l2_bytes_ / 2) ? rows_bytes / machine_.FarBytesPerCycle(kReadAnewOverlap) : 0;
     const double copy = !tile.copy_rows ? 0
                                         : static_cast<double>(row_bytes / 4 * tile.rows) *
-                                              (words_of_a ? kCopyCycles / static_cast<double>(lanes_)
-                                                          : kGatherCycles * static_cast<double>(terms));
+                                              (words_of_a ? machine_.copy_cycles / static_cast<double>(lanes_)
+                                                          : machine_.gather_cycles * static_cast<double>(terms));
     const auto groups = static_cast<double>(panels / tile.panels);
     const std::vector<size_t> inside =
         InsideAxes(machine_, product_, tile, static_cast<int64_t>(blocks), panels / tile.panels);
@@ -309,16 +311,17 @@ class Chooser {
       // All rows are read again for each few columns.
       const double a_bytes = static_cast<double>(m * product_.item) * static_cast<double>(product_.ReducedSize());
       const double far = a_bytes > static_cast<double>(l2_bytes_)
-                             ? static_cast<double>(lanes_ * product_.item) / kFarBytesPerCycle
+                             ? static_cast<double>(lanes_ * product_.item) / machine_.FarBytesPerCycle(kReadAnewOverlap)
                              : 0;
       // Columns lie apart, and nothing foresees where they are read next.
-      const double from_l2 = product_.operands[tile.b].bytes > static_cast<double>(l1_bytes_) ? 2 * kL2VectorCycles : 0;
+      const double from_l2 =
+          product_.operands[tile.b].bytes > static_cast<double>(l1_bytes_) ? 2 * machine_.l2_vector_cycles : 0;
       for (tile.rows = 1; tile.rows <= MaxRows(row); ++tile.rows) {
         for (tile.columns = 1; tile.columns <= std::min<int64_t>(8, n); ++tile.columns) {
           if (tile.rows * tile.columns + std::min(tile.rows, tile.columns) + 1 > registers_) break;
           const auto r = static_cast<double>(tile.rows), c = static_cast<double>(tile.columns);
-          const double iteration_cycles = std::max({r * c / kFmasPerCycle, (r + c) / kLoadsPerCycle, kFmaLatency}) +
-                                          3 * kLoadWeight * (r + c) + far * r + from_l2 * c;
+          const double iteration_cycles =
+              machine_.MultiplyCycles(r, c) + 3 * kLoadWeight * (r + c) + far * r + from_l2 * c;
           tile.cost = product_.Batches(row, column) *
                       static_cast<double>(CeilDiv(m, tile.rows) * CeilDiv(n, tile.columns)) *
                       (steps * iteration_cycles + kReduceCycles * r * c);

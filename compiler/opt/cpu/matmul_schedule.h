@@ -8,6 +8,7 @@
 
 #include "absl/types/span.h"
 #include "compiler/opt/apply.h"
+#include "compiler/opt/cpu/machine.h"
 #include "compiler/opt/product.h"
 
 namespace kiln::compiler {

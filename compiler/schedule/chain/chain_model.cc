@@ -6,20 +6,20 @@
 #include "absl/container/flat_hash_map.h"
 #include "compiler/kernel/ranges.h"
 #include "compiler/kernel/work.h"
+#include "compiler/opt/cpu/machine.h"
 #include "compiler/opt/local_buffer.h"
 
 namespace kiln::compiler {
 namespace {
 
 // -- The machine, in cycles.
-constexpr double kNearBytesPerCycle = 16;  // of the last-level cache, for one core
-constexpr double kFarBytesPerCycle = 5;    // of memory
-constexpr double kCopyCycles = 5;          // of one vector that is copied for each slice anew
+constexpr double kFarBytesPerCycle = 5;  // of memory
+constexpr double kCopyCycles = 5;        // of one vector that is copied for each slice anew
 constexpr double kVectorsPerCycle = 2;
 constexpr int64_t kTileRows = 8;    // fewer are no tile
 constexpr int64_t kMaxSlices = 64;  // of one cut, beyond those that it must have
 constexpr double kCores = 16;       // what slices are shared among: a number, so that no value depends on the machine's
-constexpr double kMinShare = 0.02;  // of the work, to be won
+constexpr double kMinWon = 0.02;    // of the work, to be won
 
 using Members = std::vector<ChainMember>;
 
@@ -108,6 +108,7 @@ ChainModel::ChainModel(const v1::Target& target) {
   vector_bytes_ = tuning.vector_bytes() ? tuning.vector_bytes() : 16;
   l2_bytes_ = static_cast<double>(tuning.l2_bytes() ? tuning.l2_bytes() : 1 << 20);
   l3_bytes_ = std::max(l2_bytes_, static_cast<double>(tuning.l3_bytes()));
+  near_bytes_per_cycle_ = Machine(target, ItemSize(DType::kFloat32)).FarBytesPerCycle(kStreamOverlap);
 }
 
 std::optional<ChainPlan> ChainModel::PlanOf(const Members& members) const {
@@ -148,12 +149,12 @@ std::optional<ChainPlan> ChainModel::PlanOf(const Members& members) const {
     lost += work * (again + uneven);
     if (!best.has_value() || won - lost > best->won) best = ChainPlan{won - lost, cut};
   }
-  if (best.has_value() && best->won < kMinShare * work) best.reset();
+  if (best.has_value() && best->won < kMinWon * work) best.reset();
   return best;
 }
 
 double ChainModel::CyclesPerByte(double bytes) const {
-  return bytes <= l2_bytes_ ? 0 : bytes <= l3_bytes_ ? 1 / kNearBytesPerCycle : 1 / kFarBytesPerCycle;
+  return bytes <= l2_bytes_ ? 0 : bytes <= l3_bytes_ ? 1 / near_bytes_per_cycle_ : 1 / kFarBytesPerCycle;
 }
 
 double ChainModel::WorkOf(const PlainKernel& kernel) const {

@@ -16,7 +16,8 @@ struct ChainPlan {
 };
 
 // Weighs the traffic of buffers that vanish against what each slice reads, and copies, again. Numbers are those of
-// cores of the last ten years; how many cores there are is left out, so that values do not depend on it.
+// cores of the last ten years, but for the target's caches and how fast the last of them is read; how many cores there
+// are is left out, so that values do not depend on it.
 class ChainModel {
  public:
   explicit ChainModel(const v1::Target& target);
@@ -33,6 +34,7 @@ class ChainModel {
   double WorkOf(const PlainKernel& kernel) const;
 
   double vector_bytes_, l2_bytes_, l3_bytes_;
+  double near_bytes_per_cycle_;  // of the last-level cache, for one core
 };
 
 }  // namespace kiln::compiler

@@ -85,7 +85,7 @@ absl::StatusOr<std::unique_ptr<hal::Device>> CreateDevice(DeviceOptions options)
   if (options.memory_limit_bytes == 0) options.memory_limit_bytes = DefaultMemoryLimit();
   if (options.memory_cache_bytes == 0) options.memory_cache_bytes = options.memory_limit_bytes / 4;
   KILN_ASSIGN_OR_RETURN(std::shared_ptr<Linker> linker, CreateLinker(options.profile_jit));
-  KILN_ASSIGN_OR_RETURN(v1::Target target, HostTarget(options.pool->threads()));
+  KILN_ASSIGN_OR_RETURN(v1::Target target, HostTarget(options.pool->threads(), options.core));
   return std::make_unique<CpuDevice>(options, std::move(target), std::move(linker));
 }
 

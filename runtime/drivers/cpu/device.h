@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "kiln/v1/target.pb.h"
 #include "runtime/drivers/cpu/deadline_watch.h"
 #include "runtime/drivers/cpu/worker_pool.h"
 #include "runtime/hal/device.h"
@@ -36,6 +37,8 @@ struct DeviceOptions {
   // Registers generated code with perf (jitdump files under ~/.debug/jit, or
   // $JITDUMPDIR) and with gdb.
   bool profile_jit = false;
+  // What is known of the core (core/known_core.h); empty: the compiler takes what cores have in common.
+  v1::Target::Tuning::Core core;
   // Work estimated to take longer never runs on the submitting thread.
   uint64_t inline_limit_ns = 30'000;
 };

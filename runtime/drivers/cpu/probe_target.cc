@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <map>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -19,6 +20,7 @@
 #include "llvm/ADT/StringMap.h"
 #include "llvm/TargetParser/Host.h"
 #include "llvm/TargetParser/Triple.h"
+#include "runtime/drivers/cpu/cpu_name.h"
 
 namespace kiln::runtime::cpu {
 namespace {
@@ -65,8 +67,8 @@ uint64_t CacheBytes(int level) {
   return bytes > 0 ? static_cast<uint64_t>(bytes) : 0;
 }
 
-// Whether this process may use the registers of AMX, which are so large that a process must ask: from then on all of its
-// threads have room for them (Linux, Documentation/arch/x86/xstate.rst).
+// Whether this process may use the registers of AMX, which are so large that a process must ask: from then on all of
+// its threads have room for them (Linux, Documentation/arch/x86/xstate.rst).
 bool MayUseTiles() {
 #ifdef __x86_64__
   constexpr unsigned long kRequestPermission = 0x1023, kTileData = 18;
@@ -78,13 +80,35 @@ bool MayUseTiles() {
 
 uint64_t Or(uint64_t bytes, uint64_t common) { return bytes != 0 ? bytes : common; }
 
+// What KILN_CPU_TARGET says.
+absl::StatusOr<v1::Target> TargetTold() {
+  v1::Target told;
+  const char* text = std::getenv("KILN_CPU_TARGET");
+  if (text == nullptr) return told;
+  const bool read = google::protobuf::TextFormat::ParseFromString(text, &told);
+  v1::Target others = told;
+  others.clear_arch();
+  others.clear_tuning();
+  if (read && others.ByteSizeLong() == 0) return told;
+  v1::ErrorDetail detail;
+  detail.set_code(v1::BAD_ARGUMENT);
+  detail.set_field("KILN_CPU_TARGET");
+  return MakeError(detail, absl::StrCat("KILN_CPU_TARGET has \"", text,
+                                        "\"; it takes the fields arch and tuning of kiln.v1.Target as text, such as "
+                                        "\"tuning { l2_bytes: 2097152 cores: 8 }\""));
+}
+
+// Whether figures of this machine's core would be none of the CPU that it is told of.
+bool TellsCore(const v1::Target& told) {
+  return !told.arch().empty() || told.tuning().has_core() || told.tuning().vector_bytes() != 0;
+}
+
 }  // namespace
 
 v1::Target ProbeTarget(uint32_t cores) {
   v1::Target target;
   target.set_kind(v1::Target::CPU);
   target.set_triple(llvm::Triple(llvm::sys::getProcessTriple()).normalize());
-  target.set_arch(llvm::sys::getHostCPUName().str());
 
   std::map<std::string, bool> features;
   for (const auto& feature : llvm::sys::getHostCPUFeatures()) features[feature.first().str()] = feature.second;
@@ -92,7 +116,12 @@ v1::Target ProbeTarget(uint32_t cores) {
     for (auto& [name, present] : features) present = present && !absl::StartsWith(name, "amx-");
   }
   std::vector<std::string> words;
-  for (const auto& [name, present] : features) words.push_back(absl::StrCat(present ? "+" : "-", name));
+  std::set<std::string> there;
+  for (const auto& [name, present] : features) {
+    words.push_back(absl::StrCat(present ? "+" : "-", name));
+    if (present) there.insert(name);
+  }
+  target.set_arch(CpuName(llvm::sys::getHostCPUName().str(), there));
   std::sort(words.begin(), words.end());
   for (std::string& word : words) *target.add_features() = std::move(word);
 
@@ -113,23 +142,22 @@ v1::Target ProbeTarget(uint32_t cores) {
   return target;
 }
 
-absl::StatusOr<v1::Target> HostTarget(uint32_t cores) {
+absl::StatusOr<v1::Target> HostTarget(uint32_t cores, const v1::Target::Tuning::Core& core) {
   v1::Target target = ProbeTarget(cores);
-  const char* text = std::getenv("KILN_CPU_TARGET");
-  if (text == nullptr) return target;
-  v1::Target told;
-  const bool read = google::protobuf::TextFormat::ParseFromString(text, &told);
+  KILN_ASSIGN_OR_RETURN(const v1::Target told, TargetTold());
   if (!told.arch().empty()) target.set_arch(told.arch());
   target.mutable_tuning()->MergeFrom(told.tuning());
-  told.clear_arch();
-  told.clear_tuning();
-  if (read && told.ByteSizeLong() == 0) return target;
-  v1::ErrorDetail detail;
-  detail.set_code(v1::BAD_ARGUMENT);
-  detail.set_field("KILN_CPU_TARGET");
-  return MakeError(detail, absl::StrCat("KILN_CPU_TARGET has \"", text,
-                                        "\"; it takes the fields arch and tuning of kiln.v1.Target as text, such as "
-                                        "\"tuning { l2_bytes: 2097152 cores: 8 }\""));
+  // Nor do figures of vectors that this machine has not say anything of it.
+  if (TellsCore(told) || core.vector_bytes() == 0 || core.vector_bytes() > target.tuning().vector_bytes())
+    return target;
+  *target.mutable_tuning()->mutable_core() = core;
+  target.mutable_tuning()->set_vector_bytes(core.vector_bytes());
+  return target;
+}
+
+absl::StatusOr<bool> IsToldOfCore() {
+  KILN_ASSIGN_OR_RETURN(const v1::Target told, TargetTold());
+  return TellsCore(told);
 }
 
 std::string DescribeCpu(uint32_t threads) {

@@ -55,6 +55,40 @@ TEST(HostTarget, IsWhatWasFoundButForWhatItWasTold) {
   unsetenv("KILN_CPU_TARGET");
 }
 
+TEST(HostTarget, HasTheCoreThatItIsGivenUnlessItIsToldOfAnother) {
+  v1::Target::Tuning::Core core;
+  core.set_vector_bytes(32);
+  core.set_l2_store_cycles(4);
+  unsetenv("KILN_CPU_TARGET");
+  v1::Target found = ProbeTarget(2);
+  *found.mutable_tuning()->mutable_core() = core;
+  found.mutable_tuning()->set_vector_bytes(32);  // as the core's figures are of such vectors
+  EXPECT_EQ(HostTarget(2, core)->SerializeAsString(), found.SerializeAsString());
+  EXPECT_FALSE(*IsToldOfCore());
+
+  core.set_vector_bytes(4096);
+  EXPECT_EQ(HostTarget(2, core)->SerializeAsString(), ProbeTarget(2).SerializeAsString());
+  core.set_vector_bytes(32);
+
+  setenv("KILN_CPU_TARGET", "tuning { l2_bytes: 524288 }", 1);
+  found.mutable_tuning()->set_l2_bytes(524288);
+  EXPECT_EQ(HostTarget(2, core)->SerializeAsString(), found.SerializeAsString());
+  EXPECT_FALSE(*IsToldOfCore());
+
+  for (const char* told : {"arch: 'znver2'", "tuning { vector_bytes: 16 }"}) {
+    setenv("KILN_CPU_TARGET", told, 1);
+    EXPECT_FALSE(HostTarget(2, core)->tuning().has_core()) << told;
+    EXPECT_TRUE(*IsToldOfCore()) << told;
+  }
+  setenv("KILN_CPU_TARGET", "tuning { core { fmas_per_cycle: 1 } }", 1);
+  EXPECT_EQ(HostTarget(2, core)->tuning().core().fmas_per_cycle(), 1);
+  EXPECT_EQ(HostTarget(2, core)->tuning().core().l2_store_cycles(), 0);
+  EXPECT_TRUE(*IsToldOfCore());
+  setenv("KILN_CPU_TARGET", "nonsense", 1);
+  EXPECT_EQ(IsToldOfCore().status().code(), absl::StatusCode::kInvalidArgument);
+  unsetenv("KILN_CPU_TARGET");
+}
+
 TEST(DescribeCpu, CountsThreads) {
   EXPECT_TRUE(absl::EndsWith(DescribeCpu(1), ", 1 thread"));
   EXPECT_TRUE(absl::EndsWith(DescribeCpu(2), ", 2 threads"));

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/base/casts.h"
 #include "absl/strings/str_cat.h"
 #include "base/blake3.h"
 #include "compiler/options/version.h"
@@ -59,6 +60,12 @@ Digest StoredKey(const TrustDomain& domain, const Digest& graph_hash, const Dige
   hasher.Add("stored program").Add(domain.view()).Add(graph_hash.view()).Add(target.view());
   hasher.Add(tuning.vector_bytes()).Add(tuning.vector_registers()).Add(tuning.cores());
   hasher.Add(tuning.l1_bytes()).Add(tuning.l2_bytes()).Add(tuning.l3_bytes());
+  const v1::Target::Tuning::Core& core = tuning.core();
+  hasher.Add(core.vector_bytes());
+  for (const float figure : {core.fmas_per_cycle(), core.fma_latency(), core.loads_per_cycle(), core.l2_load_cycles(),
+                             core.l2_store_cycles(), core.far_bytes_per_cycle(), core.gather_cycles()}) {
+    hasher.Add(absl::bit_cast<uint32_t>(figure));
+  }
   return hasher.Add(options).Add(limits).Add(compiler).Finish();
 }
 

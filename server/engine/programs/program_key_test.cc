@@ -1,5 +1,6 @@
 #include "server/engine/programs/program_key.h"
 
+#include <google/protobuf/descriptor.h>
 #include <gtest/gtest.h>
 
 namespace kiln::server {
@@ -55,6 +56,28 @@ TEST(ProgramKeyTest, GraphOptionsAndDeviceCount) {
   compiler::Options narrow;
   narrow.limits.max_nodes = 5;
   EXPECT_EQ(key, ProgramKey({}, graph, target, narrow, "CPU:0"));
+}
+
+Digest KeyOnDisk(const v1::Target::Tuning& tuning) {
+  return StoredKey({}, Digest(), TargetFingerprint(SomeTarget()), tuning, "options", "limits", "compiler");
+}
+
+TEST(StoredKeyTest, EveryFigureOfTheCoreCounts) {
+  const v1::Target::Tuning usual;
+  EXPECT_EQ(KeyOnDisk(usual), KeyOnDisk(v1::Target::Tuning()));
+  const auto* type = v1::Target::Tuning::Core::descriptor();
+  ASSERT_GT(type->field_count(), 0);
+  for (int i = 0; i < type->field_count(); ++i) {
+    v1::Target::Tuning measured;
+    v1::Target::Tuning::Core& core = *measured.mutable_core();
+    const auto* field = type->field(i);
+    if (field->cpp_type() == google::protobuf::FieldDescriptor::CPPTYPE_FLOAT) {
+      core.GetReflection()->SetFloat(&core, field, 1.5f);
+    } else {
+      core.GetReflection()->SetUInt32(&core, field, 64);
+    }
+    EXPECT_FALSE(KeyOnDisk(measured) == KeyOnDisk(usual)) << field->name();
+  }
 }
 
 TEST(TrustDomain, IsOfATenantAndASecret) {

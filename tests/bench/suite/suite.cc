@@ -193,7 +193,7 @@ class Suite {
  private:
   testing::CpuEngine& Engine(int threads) {
     auto& engine = engines_[threads];
-    if (engine == nullptr) engine = std::make_unique<testing::CpuEngine>(static_cast<uint32_t>(threads));
+    if (engine == nullptr) engine = std::make_unique<testing::CpuEngine>(static_cast<uint32_t>(threads), core_);
     return *engine;
   }
 
@@ -215,6 +215,7 @@ class Suite {
   }
 
   const Settings settings_;
+  const v1::Target::Tuning::Core core_ = testing::MeasuredCore();
   std::map<int, std::unique_ptr<testing::CpuEngine>> engines_;
   std::pair<float*, size_t> result_;
   std::optional<std::vector<float>> expected_;

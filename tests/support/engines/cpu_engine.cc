@@ -3,13 +3,16 @@
 #include <utility>
 
 #include "base/check.h"
+#include "runtime/drivers/cpu/core/measure_core.h"
 #include "runtime/drivers/cpu/device.h"
+#include "runtime/drivers/cpu/probe_target.h"
 
 namespace kiln::testing {
 namespace {
 
-std::unique_ptr<runtime::hal::Device> NewCpu(uint32_t threads) {
+std::unique_ptr<runtime::hal::Device> NewCpu(uint32_t threads, const v1::Target::Tuning::Core& core) {
   runtime::cpu::DeviceOptions options;
+  options.core = core;
   options.threads = threads;
   auto device = runtime::cpu::CreateDevice(std::move(options));
   KILN_CHECK(device.ok());
@@ -18,6 +21,10 @@ std::unique_ptr<runtime::hal::Device> NewCpu(uint32_t threads) {
 
 }  // namespace
 
-CpuEngine::CpuEngine(uint32_t threads) : DeviceEngine(NewCpu(threads)) {}
+v1::Target::Tuning::Core MeasuredCore() {
+  return runtime::cpu::Rounded(runtime::cpu::MeasureCore(runtime::cpu::ProbeTarget(1)));
+}
+
+CpuEngine::CpuEngine(uint32_t threads, const v1::Target::Tuning::Core& core) : DeviceEngine(NewCpu(threads, core)) {}
 
 }  // namespace kiln::testing
