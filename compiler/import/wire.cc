@@ -211,6 +211,10 @@ absl::StatusOr<UOp*> FromWire(const v1::Graph& wire, const Limits& limits, Graph
     return GraphHas(static_cast<uint64_t>(wire.nodes_size()), "nodes", limits.max_nodes);
   if (wire.ByteSizeLong() > limits.max_bytes) return GraphHas(wire.ByteSizeLong(), "bytes", limits.max_bytes);
   if (!v1::Dialect_IsValid(wire.dialect())) return BadArgument("an unknown dialect");
+  // Each becomes a STORE, and millions are a short message.
+  const v1::UOp& last = wire.nodes(wire.nodes_size() - 1);
+  if (last.op() == v1::TUPLE && static_cast<uint32_t>(last.src_size()) > limits.max_kernels)
+    return GraphHas(static_cast<uint64_t>(last.src_size()), "STOREs and results", limits.max_kernels);
 
   StorageSizes sizes;
   if (LacksShapes(wire)) {

@@ -248,6 +248,11 @@ TEST(Wire, Limits) {
   limits = Limits();
   limits.max_depth = 2;
   EXPECT_EQ(CodeUnder(wire, limits), v1::GRAPH_TOO_LARGE);
+  limits = Limits();
+  limits.max_kernels = 2;
+  const std::string results = "0 CONST [] weakint 4\n1 PARAM : float32 [0] slot=0\n";
+  EXPECT_EQ(CodeUnder(Parse(results + "2 TUPLE [1, 1]\n"), limits), v1::ERROR_CODE_UNSPECIFIED);
+  EXPECT_EQ(CodeUnder(Parse(results + "2 TUPLE [1, 1, 1]\n"), limits), v1::GRAPH_TOO_LARGE);
 }
 
 }  // namespace

@@ -1,5 +1,9 @@
 #include "compiler/schedule/store_order.h"
 
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <optional>
 #include <set>
 
 #include "compiler/schedule/callify.h"
@@ -11,7 +15,16 @@ namespace {
 // A set of STOREs, by their number in the walk.
 using StoreBits = std::vector<uint64_t>;
 
-bool Has(const StoreBits& bits, size_t i) { return (bits[i / 64] >> (i % 64) & 1) != 0; }
+void Set(StoreBits& bits, size_t i) { bits[i / 64] |= uint64_t{1} << (i % 64); }
+
+// The greatest number that is in both; none if there is none.
+std::optional<size_t> LastOf(const StoreBits& a, const StoreBits& b) {
+  for (size_t word = a.size(); word > 0; --word) {
+    const uint64_t both = a[word - 1] & b[word - 1];
+    if (both != 0) return 64 * word - 1 - static_cast<size_t>(std::countl_zero(both));
+  }
+  return std::nullopt;
+}
 
 bool Stores(const UOp* uop) { return uop->op() == Op::STORE || uop->op() == Op::CALL; }
 
@@ -33,9 +46,12 @@ StoreOrder::StoreOrder(UOp* sink) {
   std::set<StoreBits> sets;
   const StoreBits* none = &*sets.insert(StoreBits((number.size() + 63) / 64, 0)).first;
   absl::flat_hash_map<const UOp*, const StoreBits*> reached;
+  // Those to one storage, once an AFTER shows it: many may, of many STOREs, so none looks at them one by one.
+  absl::flat_hash_map<const UOp*, StoreBits> to;
   for (UOp* uop : order) {
     if (uop->op() == Op::AFTER && StorageOf(uop->src(0)) != nullptr) {
-      const std::vector<UOp*>& stores = StoresTo(StorageOf(uop));
+      const UOp* const storage = StorageOf(uop);
+      const std::vector<UOp*>& stores = StoresTo(storage);
       StoreBits deps = *none;
       const StoreBits* last = none;  // deps that stand side by side often reach the same
       for (UOp* dep : uop->src().subspan(1)) {
@@ -43,8 +59,16 @@ StoreOrder::StoreOrder(UOp* sink) {
         last = reached[dep];
         for (size_t i = 0; i < deps.size(); ++i) deps[i] |= (*last)[i];
       }
-      size_t state = stores.size();
-      while (state > 0 && !Has(deps, number[stores[state - 1]])) --state;
+      const auto [found, first] = to.try_emplace(storage, *none);
+      if (first) {
+        for (const UOp* store : stores) Set(found->second, number[store]);
+      }
+      size_t state = 0;
+      if (const std::optional<size_t> seen = LastOf(deps, found->second); seen.has_value()) {
+        const auto end = std::partition_point(stores.begin(), stores.end(),
+                                              [&](const UOp* store) { return number[store] <= *seen; });
+        state = static_cast<size_t>(end - stores.begin());
+      }
       state_of_[uop] = state;
     }
     const StoreBits* all = none;
@@ -61,8 +85,7 @@ StoreOrder::StoreOrder(UOp* sink) {
     }
     if (Stores(uop)) {
       StoreBits with_self = *all;
-      const size_t i = number[uop];
-      with_self[i / 64] |= uint64_t{1} << (i % 64);
+      Set(with_self, number[uop]);
       all = &*sets.insert(std::move(with_self)).first;
     }
     reached[uop] = all;

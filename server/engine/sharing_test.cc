@@ -1,6 +1,7 @@
 // Code that tenants share: who gets it, who may know of it, and what nobody learns.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <random>
 #include <string>
 #include <vector>
@@ -172,6 +173,24 @@ TEST_F(SharingTest, HiddenTimesOfHitsAndMissesAreAlike) {
   // Of chance alone it is 0.5, give or take 0.05.
   EXPECT_GT(area, 0.25);
   EXPECT_LT(area, 0.75);
+}
+
+TEST_F(SharingTest, HiddenTimesDoNotSayHowBusyTheServerWas) {
+  Share(CacheSharing::kHidden);
+  constexpr int kEach = 30;
+  working_ = [] { absl::SleepFor(absl::Milliseconds(16)); };
+  for (int i = 0; i < kEach; ++i) ASSERT_TRUE(Compile("a", i).ok());
+  working_ = [] { absl::SleepFor(absl::Milliseconds(4)); };
+  std::vector<uint64_t> hits, misses;
+  for (int i = 0; i < kEach; ++i) {
+    hits.push_back(Compile("b", i)->program->compile_us);
+    misses.push_back(Compile("b", 1000 + i)->program->compile_us);
+  }
+  std::sort(hits.begin(), hits.end());
+  std::sort(misses.begin(), misses.end());
+  EXPECT_GE(misses[0], 32'000u);
+  // Half of what tells the one from the other without it.
+  EXPECT_LT(hits[kEach / 2], misses[kEach / 2] + 6'000);
 }
 
 TEST(Presented, ForgetsTheOldestOfEachDomainAlone) {

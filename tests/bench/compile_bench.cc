@@ -1,6 +1,9 @@
 // What a cold compile costs, pass by pass: one elementwise kernel, the demo's
 // training step, and forward passes of two models. Every turn compiles from the wire message to machine
-// code with nothing kept from the turn before.
+// code with nothing kept from the turn before. Beside it, the same in a compile worker: the graph goes there and the
+// program comes back, over a process's border.
+//
+// The bench is its own compile worker.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
@@ -10,13 +13,18 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/numbers.h"
 #include "absl/time/clock.h"
 #include "base/check.h"
 #include "base/graph/graph_text.h"
 #include "client/demo/model.h"
 #include "compiler/compile.h"
+#include "compiler/compile_program.h"
 #include "compiler/gradient/gradient.h"
 #include "runtime/drivers/cpu/probe_target.h"
+#include "server/compile_worker/compile_workers.h"
+#include "server/compile_worker/job.h"
+#include "server/compile_worker/zygote.h"
 #include "tests/bench/models.h"
 
 namespace kiln::bench {
@@ -50,8 +58,9 @@ double Median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-nlohmann::json Measure(const std::string& name, const v1::Graph& graph, const v1::Target& target, int turns) {
-  std::vector<double> totals;
+nlohmann::json Measure(const std::string& name, const v1::Graph& graph, const v1::Target& target, int turns,
+                       server::CompileWorkers& workers) {
+  std::vector<double> totals, apart, more;
   std::map<std::string, std::vector<double>> passes;
   v1::Executable executable;
   for (int turn = 0; turn < turns; ++turn) {
@@ -60,6 +69,10 @@ nlohmann::json Measure(const std::string& name, const v1::Graph& graph, const v1
     totals.push_back(absl::ToDoubleMilliseconds(absl::Now() - start));
     KILN_CHECK(compiled.ok());
     executable = *std::move(compiled);
+    const absl::Time sent = absl::Now();
+    KILN_CHECK(workers.Compile(graph, target, compiler::Options(), nullptr, server::CompileFor()).ok());
+    apart.push_back(absl::ToDoubleMilliseconds(absl::Now() - sent));
+    more.push_back(apart.back() - totals.back());
     // A second time for the passes: to watch them costs a little itself.
     PassTimes times;
     KILN_CHECK(compiler::Compile(graph, target, compiler::Options(), &times).ok());
@@ -69,8 +82,14 @@ nlohmann::json Measure(const std::string& name, const v1::Graph& graph, const v1
               executable.kernels_size(), executable.object().size());
   const double best = *std::min_element(totals.begin(), totals.end());
   std::printf("  %-18s %9.3f ms best %9.3f ms median\n", "whole compile", best, Median(totals));
-  nlohmann::json json = {
-      {"name", name}, {"kernels", executable.kernels_size()}, {"best_ms", best}, {"median_ms", Median(totals)}};
+  std::printf("  %-18s %9.3f ms best %9.3f ms median, %+.3f ms\n", "in a worker",
+              *std::min_element(apart.begin(), apart.end()), Median(apart), Median(more));
+  nlohmann::json json = {{"name", name},
+                         {"kernels", executable.kernels_size()},
+                         {"best_ms", best},
+                         {"median_ms", Median(totals)},
+                         {"in_a_worker_ms", Median(apart)},
+                         {"more_in_a_worker_ms", Median(more)}};
   for (const auto& [pass, millis] : passes) {
     std::printf("  %-18s %9.3f ms median\n", pass.c_str(), Median(millis));
     json["passes_ms"][pass] = Median(millis);
@@ -91,6 +110,10 @@ v1::Graph TrainingStep(demo::Architecture architecture) {
 }  // namespace kiln::bench
 
 int main(int argc, char** argv) {
+  uint64_t memory_bytes = 0;
+  if (argc == 3 && std::string(argv[1]) == kiln::server::kZygoteFlag && absl::SimpleAtoi(argv[2], &memory_bytes)) {
+    return kiln::server::RunZygote({kiln::compiler::CompileProgram, nullptr}, memory_bytes);
+  }
   CLI::App app{"Measures cold compiles, pass by pass."};
   bool smoke = false;
   int turns = 30;
@@ -104,16 +127,20 @@ int main(int argc, char** argv) {
   const kiln::v1::Target target = kiln::runtime::cpu::ProbeTarget(2);
   std::printf("target: %s, vectors of %u bytes; %d turns each\n", target.arch().c_str(), target.tuning().vector_bytes(),
               turns);
+  const kiln::v1::Graph elementwise = *kiln::ParseGraph(kiln::bench::kElementwise);
+  auto workers = kiln::server::CompileWorkers::Start({}, kiln::server::ToJob(elementwise, target, {}, nullptr));
+  KILN_CHECK(workers.ok());
   nlohmann::json json;
-  json.push_back(kiln::bench::Measure("elementwise", *kiln::ParseGraph(kiln::bench::kElementwise), target, turns));
+  json.push_back(kiln::bench::Measure("elementwise", elementwise, target, turns, **workers));
   json.push_back(kiln::bench::Measure("training step (mlp)", kiln::bench::TrainingStep(kiln::demo::Architecture::kMlp),
-                                      target, turns));
-  json.push_back(kiln::bench::Measure("training step (conv)",
-                                      kiln::bench::TrainingStep(kiln::demo::Architecture::kConv), target, turns));
+                                      target, turns, **workers));
+  json.push_back(kiln::bench::Measure(
+      "training step (conv)", kiln::bench::TrainingStep(kiln::demo::Architecture::kConv), target, turns, **workers));
   if (!smoke) {
     const int few = (turns + 9) / 10;
-    json.push_back(kiln::bench::Measure("ResNet-50 forward", kiln::bench::ResNet50(), target, few));
-    json.push_back(kiln::bench::Measure("GPT-2 small forward, 64 tokens", kiln::bench::Gpt2(64), target, few));
+    json.push_back(kiln::bench::Measure("ResNet-50 forward", kiln::bench::ResNet50(), target, few, **workers));
+    json.push_back(
+        kiln::bench::Measure("GPT-2 small forward, 64 tokens", kiln::bench::Gpt2(64), target, few, **workers));
   }
   if (!json_path.empty()) std::ofstream(json_path) << json.dump(2) << "\n";
   return 0;

@@ -6,6 +6,7 @@ assertion. The suite then looks at the server: that it still computes, and holds
 
 from __future__ import annotations
 
+import os
 import pathlib
 import socket
 import sys
@@ -15,6 +16,7 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "python"))
 
 import grpc  # noqa: E402
+import admin  # noqa: E402
 import processes  # noqa: E402
 import support  # noqa: E402
 
@@ -50,13 +52,13 @@ ATTACKS: List[Attack] = []
 
 
 def attack(function: Optional[Callable[["Target"], None]] = None, *, hole: str = "", name: str = "",
-           tenants: bool = False, local: bool = False, owned: bool = False) -> Any:
+           tenants: bool = False, local: bool = False, owned: bool = False, bombs: bool = False) -> Any:
     """Makes a row of a function, or, with a name, one more row of a table: against a server that is open to all, one
-    with the tenants TENANTS, one that reads files of Target.folder and shares memory, or one whose owner's files
-    the row may change (Target.owner)."""
+    with the tenants TENANTS, one that reads files of Target.folder and shares memory, one whose owner's files the row
+    may change (Target.owner), or one with these tenants, two compile threads and little time for each compilation."""
 
     def add(made: Callable[["Target"], None]) -> Callable[["Target"], None]:
-        server = "tenants" if tenants else "local" if local else "owned" if owned else "open"
+        server = "tenants" if tenants else "local" if local else "owned" if owned else "bombs" if bombs else "open"
         ATTACKS.append(Attack(name or made.__name__, made, hole, server))
         return made
 
@@ -99,22 +101,22 @@ class Target:
         """A unary call with `request`, or with one of `fields`; `tenant` is the secret of one."""
         request = wire.METHODS[name].request(**fields) if request is None else request
         stub = wire.stub(channel or self.channel, name)
-        return self._outcome(lambda: stub(request, timeout=timeout, metadata=self._metadata(session, tenant)))
+        return self.outcome(lambda: stub(request, timeout=timeout, metadata=self._metadata(session, tenant)))
 
     def raw(self, name: str, data: bytes, timeout: float = TIMEOUT) -> Outcome:
         """A unary call with these bytes for a message."""
         stub = self.channel.unary_unary(wire.METHODS[name].path)
-        return self._outcome(lambda: stub(data, timeout=timeout))
+        return self.outcome(lambda: stub(data, timeout=timeout))
 
     def write(self, messages: Any, timeout: float = TIMEOUT, session: bytes = b"") -> Outcome:
         stub = wire.stub(self.channel, "BufferService.Write")
-        return self._outcome(lambda: stub(iter(messages), timeout=timeout, metadata=self._metadata(session)))
+        return self.outcome(lambda: stub(iter(messages), timeout=timeout, metadata=self._metadata(session)))
 
     def read(self, handle: int, offset: int = 0, nbytes: int = 0, session: bytes = b"") -> Outcome:
         request = buffer_service_pb2.ReadRequest(bytes=nbytes)
         request.buffer.handle, request.buffer.offset = handle, offset
         stub = wire.stub(self.channel, "BufferService.Read")
-        return self._outcome(
+        return self.outcome(
             lambda: b"".join(part.chunk for part in stub(request, timeout=TIMEOUT, metadata=self._metadata(session))))
 
     def submit(self, *commands: kernel_service_pb2.SubmitRequest, session: bytes = b"") -> Outcome:
@@ -125,7 +127,7 @@ class Target:
 
     def submit_raw(self, *commands: kernel_service_pb2.SubmitRequest) -> Outcome:
         stub = wire.stub(self.channel, "KernelService.Submit")
-        return self._outcome(lambda: list(stub(iter(commands), timeout=TIMEOUT)))
+        return self.outcome(lambda: list(stub(iter(commands), timeout=TIMEOUT)))
 
     def connect(self, timeout: float = 10.0) -> socket.socket:
         return socket.create_connection((self.server.address.split(":")[0], self.server.port), timeout=timeout)
@@ -163,6 +165,17 @@ class Target:
     def usage(self) -> Usage:
         return processes.usage(self.process)
 
+    def processor_seconds(self) -> float:
+        """Of it and of the processes that it started."""
+        ticks = 0
+        for process in [self.process, *processes.children(self.process)]:
+            try:
+                fields = pathlib.Path("/proc/%d/stat" % process).read_text().rsplit(")", 1)[1].split()
+            except OSError:
+                continue
+            ticks += int(fields[11]) + int(fields[12])
+        return ticks / os.sysconf("SC_CLK_TCK")
+
     def device_memory(self) -> int:
         listed = self.call("DeviceService.List")
         assert listed, listed.error
@@ -177,7 +190,7 @@ class Target:
         who = token or self.token
         return ([(SESSION, session)] if session else []) + ([("authorization", "Bearer " + who)] if who else [])
 
-    def _outcome(self, call: Callable[[], Any]) -> Outcome:
+    def outcome(self, call: Callable[[], Any]) -> Outcome:
         try:
             return Outcome(call(), "OK", None)
         except grpc.RpcError as failure:
@@ -277,4 +290,4 @@ def doubled(size: int = 8, dtype: str = "float32") -> graph_pb2.Graph:
 
 
 __all__ = ["Attack", "ATTACKS", "DTYPES", "NOT_BUILT", "Nodes", "Outcome", "Owner", "Target", "UNARY", "Usage", "TENANTS",
-           "answered", "attack", "doubled", "refused", "session_service_pb2", "unknown", "within"]  # fmt: skip
+           "admin", "answered", "attack", "doubled", "refused", "session_service_pb2", "unknown", "within"]  # fmt: skip

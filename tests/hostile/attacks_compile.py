@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import threading
 
-from attack import Nodes, Target, answered, attack, doubled, within
+from attack import TENANTS, Nodes, Target, admin, answered, attack, doubled, refused, within
+
+A, B = TENANTS
 
 
 def elementwise(op, count, dtype, size, sources=1):
@@ -40,26 +42,100 @@ for _name, _make, _promise in (
     _slow(_name, _make, _promise)
 
 
-@attack
-def compile_chain_of_stores(target):
-    """20,000 chained STOREs are compiled in linear time, or refused."""
+# Of a server whose compilations have so many seconds (suite.py); a small one beside them may take so many.
+MOST_SECONDS, NEIGHBOURS_SECONDS = 6, 5
+
+
+@attack(bombs=True)
+def compile_bombs_of_a_tenant(target):
+    """Four bombs at once, twice as many as compile threads, end by the limit of compile time and hold up no other tenant."""
+    ended = admin.Admin(target.server).samples
+    before = ended()["kiln_compile_worker_exits_total", "too_long"]
+    outcomes, begun = [], threading.Barrier(5)
+
+    def bomb(number):
+        graph = elementwise("POW", 1000 + number, "float64", 256, 2)
+        begun.wait()
+        outcomes.append(target.call("KernelService.Compile", graph=graph, tenant=A, timeout=120))
+
+    calls = [threading.Thread(target=bomb, args=(number,)) for number in range(4)]
+    for call in calls:
+        call.start()
+    begun.wait()
+    # While they are there: each small graph is one that nobody has had.
+    small = 0
+    while len(outcomes) < 2:
+        graph = doubled(5_000 + small)
+        outcome = within(NEIGHBOURS_SECONDS, lambda: target.call("KernelService.Compile", graph=graph, tenant=B))  # noqa: B023
+        assert outcome, outcome.error
+        small += 1
+    for call in calls:
+        call.join()
+    assert small > 3, "there was no time beside the bombs"
+    for outcome in outcomes:
+        assert refused(outcome, "GRAPH_TOO_LARGE").detail.limit == "compile seconds", outcome.error
+    assert ended()["kiln_compile_worker_exits_total", "too_long"] - before == 4
+
+
+def stores(count):
     nodes = Nodes()
     x, y = nodes.param(0, "float32", 8), nodes.param(1, "float32", 8)
     shown = x
-    for _ in range(8_000):
+    for _ in range(count):
         shown = nodes.op("AFTER", x, nodes.op("STORE", shown, y))
-    within(15, lambda: answered(target.compile(nodes.done(shown), timeout=10)))
+    return nodes.done(shown)
 
 
-@attack
-def compile_chain_of_afters(target):
-    """AFTERs upon AFTERs are no quadratic work."""
+def afters(count):
     nodes = Nodes()
     x = nodes.param(0, "float32", 8)
     y = x
-    for _ in range(16_000):
+    for _ in range(count):
         y = nodes.op("AFTER", x, y)
-    within(15, lambda: answered(target.compile(nodes.done(nodes.op("ADD", y, y)), timeout=10)))
+    return nodes.done(nodes.op("ADD", y, y))
+
+
+def kernels(count):
+    nodes = Nodes()
+    x = nodes.param(0, "float32", 8)
+    return nodes.done(*[nodes.op("ADD", x, nodes.const(1.0 + number, "float32")) for number in range(count)])
+
+
+def sources(count):
+    nodes = Nodes()
+    x = nodes.param(0, "float32", 8)
+    return nodes.done(*[x] * count)
+
+
+def _linear(name, make, count, timeout, limit, promise):
+    def run(target: Target) -> None:
+        # The processor's time, as others may want the machine. Twice the nodes may take thrice as long.
+        took = []
+        for size in (count // 2, count):
+            before = target.processor_seconds()
+            outcome = target.compile(make(size), timeout=timeout)
+            took.append(target.processor_seconds() - before)
+            assert outcome, outcome.error
+        assert took[1] < 3 * took[0] + 0.2, "%.2f s for half as many, then %.2f s" % tuple(took)
+        if limit:
+            more, name_of_limit = limit
+            error = refused(within(10, lambda: target.compile(make(more), timeout=timeout)), "GRAPH_TOO_LARGE")
+            assert error.detail.limit == name_of_limit, error
+
+    run.__doc__ = promise
+    attack(run, name="compile_" + name)
+
+
+for _name, _make, _count, _timeout, _limit, _promise in (
+    ("chain_of_stores", stores, 16_000, 60, (20_000, "STOREs and results"),
+     "Chained STOREs are compiled in linear time; 20,000 are more than there may be."),
+    ("chain_of_afters", afters, 64_000, 60, None, "AFTERs upon AFTERs are no quadratic work."),
+    ("many_kernels", kernels, 16_384, 400, (16_385, "STOREs and results"),
+     "16,384 kernels are compiled in linear time; one more is too many."),
+    ("many_sources", sources, 16_384, 60, (1_000_000, "STOREs and results"),
+     "Sources by the million are counted before anything is made of them."),
+):  # fmt: skip
+    _linear(_name, _make, _count, _timeout, _limit, _promise)
 
 
 @attack
@@ -106,9 +182,17 @@ def compile_with_a_search_without_end(target):
     neighbour(target)
 
 
-@attack
-def compile_thousands_of_tiny_programs(target):
-    """Tiny programs make room for each other."""
-    for i in range(300):
-        outcome = target.compile(doubled(10_000 + i))
-        assert outcome, outcome.error
+def _tiny(name, count, promise):
+    def run(target: Target) -> None:
+        for number in range(count):
+            outcome = target.compile(doubled(10_000 + number))
+            assert outcome, outcome.error
+        assert target.usage().mappings < 40_000, target.usage()
+        assert target.compile(doubled(9_999)), "and the next one"
+
+    run.__doc__ = promise
+    attack(run, name=name)
+
+
+_tiny("compile_hundreds_of_tiny_programs", 300, "Tiny programs make room for each other.")
+_tiny("compile_thousands_of_tiny_programs", 13_000, "So do 13,000, which is more than are kept: the next one compiles.")

@@ -132,7 +132,7 @@ def _with_metadata(name, make, taken, promise):
         channel = target.new_channel()
         stub = wire.stub(channel, "DeviceService.List")
         request = wire.METHODS["DeviceService.List"].request()
-        outcome = target._outcome(lambda: within(15, lambda: stub(request, timeout=10, metadata=make())))
+        outcome = target.outcome(lambda: within(15, lambda: stub(request, timeout=10, metadata=make())))
         assert bool(outcome) == taken, outcome.error or "it was taken"
         # It ends the call, and not the connection's neighbours.
         assert within(10, target.healthy)
@@ -162,6 +162,6 @@ def metadata_of_many_calls(target):
     before = target.usage().resident
     calls = [stub.future(request, timeout=20, metadata=[("x-key-%d" % i, "y" * 4000)]) for i in range(100)]
     for call in calls:
-        target._outcome(call.result)
+        target.outcome(call.result)
     assert target.usage().resident - before < 64 << 20
     channel.close()

@@ -152,7 +152,7 @@ def stream_taken_by_another(target):
     next(first), next(first)
     again = target.submit(allocate(1, 5), fence(2), session=token)
     assert not failures(again)
-    refused(target._outcome(lambda: list(first)), "SESSION_BUSY")
+    refused(target.outcome(lambda: list(first)), "SESSION_BUSY")
     commands.put(None)
     target.end(token)
 

@@ -48,7 +48,7 @@ def nobody_without_a_token(target):
     """Who brings nothing is served nothing, but for the health of the server."""
     for method in UNARY:
         stub = wire.stub(target.channel, method)
-        outcome = target._outcome(lambda stub=stub, method=method: stub(wire.METHODS[method].request(), timeout=20))
+        outcome = target.outcome(lambda stub=stub, method=method: stub(wire.METHODS[method].request(), timeout=20))
         assert outcome.code in ("NOT_AUTHENTICATED", *NOT_BUILT), (method, outcome.error)
     stub = target.channel.unary_unary("/grpc.health.v1.Health/Check")
     assert stub(b"", timeout=20) == b"\x08\x01"
@@ -60,7 +60,7 @@ def nobody_with_odd_authorization(target):
     stub = wire.stub(target.channel, "DeviceService.List")
     request = wire.METHODS["DeviceService.List"].request()
     for said in ("", "Bearer", "Bearer ", "Basic " + A, A, "bearer", "Bearer  " + A, "Bearer " + A + " "):
-        outcome = target._outcome(lambda said=said: stub(request, timeout=20, metadata=[("authorization", said)]))
+        outcome = target.outcome(lambda said=said: stub(request, timeout=20, metadata=[("authorization", said)]))
         assert outcome.code == "NOT_AUTHENTICATED", (said, outcome.code)
 
 
@@ -88,7 +88,7 @@ def tenant_takes_anothers_session(target):
     hello = kernel_service_pb2.SubmitRequest()
     hello.hello.session_token = session
     stub = wire.stub(target.channel, "KernelService.Submit")
-    stolen = target._outcome(lambda: list(stub(iter([hello]), timeout=20, metadata=[("authorization", "Bearer " + B)])))
+    stolen = target.outcome(lambda: list(stub(iter([hello]), timeout=20, metadata=[("authorization", "Bearer " + B)])))
     refused(stolen)
     assert target.call("SessionService.Close", close, tenant=A)
     if opened:
@@ -223,7 +223,7 @@ def tenant_says_that_it_is_another(target):
     request = wire.METHODS["KernelService.Compile"].request(graph=doubled(79))
     assert target.call("KernelService.Compile", request, tenant=A)
     for key in ("tenant", "x-tenant", "kiln-tenant", "x-forwarded-user", "x-forwarded-client-cert"):
-        outcome = target._outcome(
+        outcome = target.outcome(
             lambda key=key: stub(request, timeout=20, metadata=[("authorization", "Bearer " + B), (key, "a")]))
         answered(outcome)
         if key == "tenant":

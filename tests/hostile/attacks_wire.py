@@ -109,7 +109,7 @@ def method_that_is_none(target):
     """A method that is not there is UNIMPLEMENTED."""
     for path in ("/kiln.v1.KernelService/Nothing", "/", "/kiln.v1.KernelService/", "/../etc/passwd", "/" + "a" * 4000):
         stub = target.channel.unary_unary(path)
-        assert target._outcome(lambda stub=stub: stub(b"", timeout=10)).code == "UNIMPLEMENTED"
+        assert target.outcome(lambda stub=stub: stub(b"", timeout=10)).code == "UNIMPLEMENTED"
 
 
 def _bytes_sent(name, data, promise):
@@ -176,7 +176,7 @@ def metadata_by_the_hundred(target):
     request = wire.METHODS["DeviceService.List"].request()
     for metadata in ([("k%d" % i, "v" * 100) for i in range(200)], [("big", "v" * 100_000)], [("bin-bin", os.urandom(4000))],
                      [("kiln-session-bin", os.urandom(5000))], [("authorization", "Bearer " + "x" * 7000)]):  # fmt: skip
-        outcome = target._outcome(lambda m=metadata: stub(request, timeout=20, metadata=m))
+        outcome = target.outcome(lambda m=metadata: stub(request, timeout=20, metadata=m))
         # gRPC itself may end the connection.
         assert outcome.code not in ("INTERNAL_FAULT", "INTERNAL", "UNKNOWN"), outcome.error
 

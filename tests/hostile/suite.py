@@ -22,7 +22,7 @@ from typing import Dict, List, NamedTuple
 from attack import ATTACKS, TENANTS, Attack, Owner, Target, Usage, support
 
 import attacks_cache  # noqa: F401: their rows are in ATTACKS
-import attacks_compile  # noqa: F401
+import attacks_compile
 import attacks_graphs  # noqa: F401
 import attacks_local  # noqa: F401
 import attacks_memory  # noqa: F401
@@ -93,8 +93,9 @@ def select(names: List[str], holes: bool) -> List[Attack]:
 
 
 class Servers:
-    """One that is open to all, one with tenants, one for files and shared memory, one whose owner's files change; each
-    begun when it is first wanted, and anew if a row ended it."""
+    """One that is open to all, one with tenants, one whose tenants share code without seeing it, one where
+    compilations have little time, one for files and shared memory, one whose owner's files change; each begun when it
+    is first wanted, and anew if a row ended it."""
 
     def __init__(self) -> None:
         self._folder = tempfile.TemporaryDirectory()
@@ -109,8 +110,12 @@ class Servers:
         return target
 
     def _begin(self, kind: str) -> Target:
-        if kind == "tenants":
-            return Target(support.Server(*FLAGS, "--tenants=%s" % self._tenants()), next(iter(TENANTS)))
+        if kind in ("tenants", "hidden"):
+            return Target(support.Server(*FLAGS, "--tenants=%s" % self._tenants(kind)), next(iter(TENANTS)))
+        if kind == "bombs":
+            return Target(support.Server(*FLAGS, "--tenants=%s" % self._tenants(kind), "--compile_threads=2",
+                                         "--compile_limits_max_seconds=%d" % attacks_compile.MOST_SECONDS,
+                                         "--admin_listen=127.0.0.1:0"), next(iter(TENANTS)))  # fmt: skip
         if kind == "owned":
             owner = Owner(pathlib.Path(tempfile.mkdtemp(dir=self._folder.name)), TENANTS)
             return Target(support.Server(*FLAGS, "--tenants=%s" % owner.tenants), next(iter(TENANTS)), owner=owner)
@@ -121,9 +126,9 @@ class Servers:
                           folder=folder)  # fmt: skip
         return Target(support.Server(*FLAGS))
 
-    def _tenants(self) -> pathlib.Path:
-        path = pathlib.Path(self._folder.name) / "tenants.txtpb"
-        path.write_text("".join(
+    def _tenants(self, kind: str) -> pathlib.Path:
+        path = pathlib.Path(self._folder.name) / (kind + ".txtpb")
+        path.write_text(("cache_sharing: SHARE_HIDDEN\n" if kind == "hidden" else "") + "".join(
             'tenant { name: "%s" token { sha256: "%s" } }\n' % (name, hashlib.sha256(secret.encode()).hexdigest())
             for secret, name in TENANTS.items()))  # fmt: skip
         return path

@@ -43,7 +43,8 @@ std::string FunctionText(llvm::LLVMContext& context, const UOp* uop, const std::
   }
   const std::string type = TypeText(context, uop->dtype());
   const std::string body = *FillCode(uop->arg_as<CodeArg>().text, names);
-  const std::string signature = absl::StrCat("define ", type, " @", name, "(", parameters, ") alwaysinline {\n");
+  const std::string signature =
+      absl::StrCat("define ", type, " @", name, "(", parameters, ") alwaysinline nounwind {\n");
   if (uop->dtype() == DType::kVoid) return absl::StrCat(signature, body, "\nret void\n}\n");
   return absl::StrCat(signature, "%kiln.r = ", body, "\nret ", type, " %kiln.r\n}\n");
 }

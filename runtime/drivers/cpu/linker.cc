@@ -1,6 +1,5 @@
 #include "runtime/drivers/cpu/linker.h"
 
-#include <algorithm>
 #include <atomic>
 #include <mutex>
 #include <utility>
@@ -13,9 +12,9 @@
 #include "llvm/ExecutionEngine/Orc/LLJIT.h"
 #include "llvm/ExecutionEngine/Orc/ObjectLinkingLayer.h"
 #include "llvm/ExecutionEngine/Orc/TargetProcess/JITLoaderPerf.h"
-#include "llvm/Object/ObjectFile.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/TargetSelect.h"
+#include "runtime/drivers/cpu/object_check.h"
 #include "runtime/drivers/cpu/symbols.h"
 
 namespace kiln::runtime::cpu {
@@ -118,34 +117,12 @@ llvm::Error LlvmLinker::EnableGdb() {
   return error;
 }
 
-// What the linker would refuse as well, but without saying which symbol it was.
-absl::Status CheckUndefined(llvm::MemoryBufferRef bytes) {
-  auto object = llvm::object::ObjectFile::createObjectFile(bytes);
-  if (!object) return Fault(object.takeError(), "reading the object");
-  for (const llvm::object::SymbolRef& symbol : (*object)->symbols()) {
-    auto flags = symbol.getFlags();
-    if (!flags) return Fault(flags.takeError(), "reading the object's symbols");
-    if ((*flags & llvm::object::SymbolRef::SF_Undefined) == 0) continue;
-    auto name = symbol.getName();
-    if (!name) return Fault(name.takeError(), "reading the object's symbols");
-    const absl::string_view wanted(name->data(), name->size());
-    const absl::Span<const HostSymbol> allowed = HostSymbols();
-    // ELF's symbol table begins with one that has no name.
-    if (wanted.empty() ||
-        std::any_of(allowed.begin(), allowed.end(), [&](const HostSymbol& s) { return wanted == s.name; })) {
-      continue;
-    }
-    return MakeError(v1::INTERNAL_FAULT, absl::StrCat("the object needs \"", wanted, "\", which is not allowed"));
-  }
-  return absl::OkStatus();
-}
-
 absl::StatusOr<std::unique_ptr<LinkedObject>> LlvmLinker::Link(absl::string_view object,
                                                                absl::Span<const std::string> symbols) {
   const std::string name = absl::StrCat("program-", next_.fetch_add(1));
   // A copy, which also is aligned as the readers want it.
   auto bytes = llvm::MemoryBuffer::getMemBufferCopy(llvm::StringRef(object.data(), object.size()), name);
-  KILN_RETURN_IF_ERROR(CheckUndefined(*bytes));
+  KILN_RETURN_IF_ERROR(CheckObject({bytes->getBufferStart(), bytes->getBufferSize()}));
   orc::JITDylib& dylib = jit_->getExecutionSession().createBareJITDylib(name);
   auto linked = std::make_unique<LlvmObject>(shared_from_this(), dylib);  // unloads on every way out
   dylib.addToLinkOrder(*host_);

@@ -31,8 +31,8 @@ class Linker {
   virtual ~Linker() = default;
 
   // `object` is an ELF relocatable of this machine's architecture, read during
-  // the call only. INTERNAL_FAULT if it is malformed, needs a symbol that is not
-  // allowed, or lacks one of `symbols`.
+  // the call only. INTERNAL_FAULT if it is malformed, has anything that object_check.h
+  // does not allow, or lacks one of `symbols`.
   virtual absl::StatusOr<std::unique_ptr<LinkedObject>> Link(absl::string_view object,
                                                              absl::Span<const std::string> symbols) = 0;
 };

@@ -1,7 +1,6 @@
 #include "server/engine/programs/compile_pool.h"
 
 #include <algorithm>
-#include <chrono>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -27,15 +26,23 @@ struct CompilePool::Job {
   absl::AnyInvocable<void()> run;
   runtime::hal::LaunchControl control;
   uint64_t tenant = 0;
+  absl::Time since;  // it was begun
+  bool aside = false;
   std::optional<std::list<Job*>::iterator> stoppable;
 };
 
-// Each thread takes one, so their number is the bound.
 CompilePool::CompilePool(uint32_t threads)
-    : jobs_({.budget_ns = std::numeric_limits<uint64_t>::max() / 2}), running_(threads) {
+    : places_(threads), jobs_({.budget_ns = std::numeric_limits<uint64_t>::max() / 2}) {
   KILN_CHECK(threads > 0);
-  for (uint32_t i = 0; i < threads; ++i) threads_.emplace_back([this, i] { Work(i); });
+  absl::MutexLock lock(&mutex_);
+  for (uint32_t i = 0; i < threads; ++i) StartThread();
   watch_ = std::thread([this] { Watch(); });
+}
+
+void CompilePool::StartThread() {
+  const size_t number = threads_.size();
+  running_.push_back(nullptr);
+  threads_.emplace_back([this, number] { Work(number); });
 }
 
 CompilePool::~CompilePool() {
@@ -44,12 +51,15 @@ CompilePool::~CompilePool() {
     watch_ends_ = true;
   }
   bell_.Ring();
-  watch_.join();  // first: what it calls may schedule more
+  watch_.join();  // first: what it calls may schedule more, and it starts threads
+  std::vector<std::thread> threads;
   {
     absl::MutexLock lock(&mutex_);
     ending_ = true;
+    changed_.SignalAll();
+    threads.swap(threads_);
   }
-  for (std::thread& thread : threads_) thread.join();
+  for (std::thread& thread : threads) thread.join();
 }
 
 void CompilePool::Schedule(const runtime::hal::LaunchControl& control, absl::AnyInvocable<void()> run) {
@@ -61,11 +71,11 @@ void CompilePool::Schedule(const runtime::hal::LaunchControl& control, absl::Any
   bool first = false;
   {
     absl::MutexLock lock(&mutex_);
-    if (control.cancelled != nullptr || control.deadline != absl::InfiniteFuture()) {
-      first = stoppable_.empty();
+    if (control.cancelled != nullptr || control.deadline != absl::InfiniteFuture())
       job->stoppable = stoppable_.insert(stoppable_.end(), job);
-    }
+    first = jobs_.waiting() == 0;
     jobs_.Push(job->entry, owner, kGuessNs);
+    changed_.Signal();
   }
   if (first) bell_.Ring();
 }
@@ -84,32 +94,55 @@ void CompilePool::Watch() {
         stoppable_.erase(*job->stoppable);
         unwanted.emplace_back(job);
       }
-      wait = stoppable_.empty() ? absl::InfiniteDuration() : kLook;
+      if (!unwanted.empty()) changed_.SignalAll();
+      if (jobs_.waiting() > 0) SetAsideWhatIsLong(SteadyNow());
+      wait = jobs_.waiting() == 0 ? absl::InfiniteDuration() : kLook;
     }
     for (const std::unique_ptr<Job>& job : unwanted) job->run();
   }
 }
 
-void CompilePool::Work(size_t thread) {
+// Not the server's own: what that schedules may be helpers of somebody's search, which end with it.
+void CompilePool::SetAsideWhatIsLong(absl::Time now) {
+  for (size_t i = 0; i < running_.size() && aside_ < kMostAside; ++i) {
+    Job* const job = running_[i];
+    if (job == nullptr || job->aside || job->tenant == 0 || now - job->since < kLong) continue;
+    if (jobs_.waiting() == jobs_.waiting(job->tenant)) continue;  // it would be for itself
+    jobs_.SetAside(job->entry);
+    job->aside = true;
+    if (threads_.size() < places_ + ++aside_) StartThread();
+    changed_.Signal();
+  }
+}
+
+std::unique_ptr<CompilePool::Job> CompilePool::Next(size_t thread) {
+  absl::MutexLock lock(&mutex_);
   for (;;) {
-    std::unique_ptr<Job> job;
-    {
-      absl::MutexLock lock(&mutex_);
-      mutex_.Await(absl::Condition(this, &CompilePool::HasJobOrEnds));
-      const FairQueue::Served served = jobs_.Pop();
-      if (served.entry == nullptr) return;
+    // What is set aside has no place.
+    const FairQueue::Served served = jobs_.in_flight() < places_ ? jobs_.Pop() : FairQueue::Served();
+    if (served.entry != nullptr) {
       jobs_.Open(served.session);
-      job.reset(reinterpret_cast<Job*>(served.entry));
+      auto job = std::unique_ptr<Job>(reinterpret_cast<Job*>(served.entry));
       if (job->stoppable.has_value()) stoppable_.erase(*job->stoppable);
-      running_[thread] = Running{job->tenant, SteadyNow()};
+      job->since = SteadyNow();
+      running_[thread] = job.get();
+      return job;
     }
-    const auto begin = std::chrono::steady_clock::now();
+    if (ending_ && jobs_.waiting() == 0) return nullptr;
+    changed_.Wait(&mutex_);
+  }
+}
+
+void CompilePool::Work(size_t thread) {
+  while (const std::unique_ptr<Job> job = Next(thread)) {
     job->run();
     job->run = nullptr;
-    const auto passed = std::chrono::steady_clock::now() - begin;
     absl::MutexLock lock(&mutex_);
-    running_[thread].reset();
-    jobs_.End(job->entry, static_cast<uint64_t>(std::chrono::nanoseconds(passed).count()));
+    running_[thread] = nullptr;
+    aside_ -= job->aside ? 1 : 0;
+    jobs_.End(job->entry, static_cast<uint64_t>(absl::ToInt64Nanoseconds(SteadyNow() - job->since)));
+    // The place, and its caller's other jobs.
+    changed_.SignalAll();
   }
 }
 
@@ -122,10 +155,10 @@ CompilePool::Look CompilePool::look() const {
   Look look;
   {
     absl::MutexLock lock(&mutex_);
-    look.threads = running_.size();
+    look.threads = places_;
     look.waiting = jobs_.waiting();
-    for (const std::optional<Running>& running : running_) {
-      if (running.has_value()) look.running.push_back(*running);
+    for (const Job* const job : running_) {
+      if (job != nullptr) look.running.push_back({job->tenant, job->since});
     }
   }
   std::sort(look.running.begin(), look.running.end(),

@@ -1,11 +1,14 @@
 // The threads that compile, so that no thread of gRPC ever does.
+//
+// A job that takes long while others wait is set aside: it goes on, a further thread takes its place, and its caller is
+// served nothing more until it has ended. So who has graphs compiled that take minutes waits for itself.
 #ifndef KILN_SERVER_ENGINE_PROGRAMS_COMPILE_POOL_H_
 #define KILN_SERVER_ENGINE_PROGRAMS_COMPILE_POOL_H_
 
 #include <cstddef>
 #include <cstdint>
 #include <list>
-#include <optional>
+#include <memory>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -33,6 +36,10 @@ inline absl::StatusOr<Charge> PlaceToCompile(Account* account) {
 // Safe from any thread.
 class CompilePool {
  public:
+  // After so long a job is set aside for others that wait, if fewer than so many are.
+  static constexpr absl::Duration kLong = absl::Milliseconds(250);
+  static constexpr size_t kMostAside = 32;
+
   explicit CompilePool(uint32_t threads);
   // Runs all that was scheduled, then ends its threads.
   ~CompilePool();
@@ -52,7 +59,7 @@ class CompilePool {
     absl::Time since;
   };
   struct Look {
-    size_t threads = 0;
+    size_t threads = 0;  // beside those of what is set aside
     size_t waiting = 0;
     std::vector<Running> running;  // first who runs longest
   };
@@ -62,19 +69,25 @@ class CompilePool {
 
  private:
   struct Job;
+  void StartThread() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Work(size_t thread);
-  // Until the end: calls those that are not wanted any more.
+  // The next job, when there is one and a place for it; null at the end.
+  std::unique_ptr<Job> Next(size_t thread);
+  // Until the end: calls those that are not wanted any more, and sets aside what takes long.
   void Watch();
-  bool HasJobOrEnds() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return jobs_.waiting() > 0 || ending_; }
+  void SetAsideWhatIsLong(absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
+  const size_t places_;
   mutable absl::Mutex mutex_;
+  absl::CondVar changed_;  // what may be served, or the end
   FairQueue jobs_ ABSL_GUARDED_BY(mutex_);
-  std::list<Job*> stoppable_ ABSL_GUARDED_BY(mutex_);                    // of those that wait
-  std::vector<std::optional<Running>> running_ ABSL_GUARDED_BY(mutex_);  // by thread
+  std::list<Job*> stoppable_ ABSL_GUARDED_BY(mutex_);  // of those that wait
+  std::vector<Job*> running_ ABSL_GUARDED_BY(mutex_);  // by thread; null: it has none
+  size_t aside_ ABSL_GUARDED_BY(mutex_) = 0;
   bool ending_ ABSL_GUARDED_BY(mutex_) = false;
   bool watch_ends_ ABSL_GUARDED_BY(mutex_) = false;
-  Bell bell_;  // of the watch: there is one that may be stopped
-  std::vector<std::thread> threads_;
+  Bell bell_;  // of the watch: there is one that waits
+  std::vector<std::thread> threads_ ABSL_GUARDED_BY(mutex_);
   std::thread watch_;
 };
 

@@ -1,8 +1,10 @@
 #include "server/engine/programs/compile_pool.h"
 
+#include <algorithm>
 #include <atomic>
 #include <string>
 
+#include "absl/synchronization/blocking_counter.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "gtest/gtest.h"
@@ -52,6 +54,53 @@ TEST_F(CompilePoolTest, WhatIsNotWantedAnyMoreDoesNotWait) {
   EXPECT_FALSE(ran.HasBeenNotified()) << "the others wait as before";
   release_.Notify();
   ran.WaitForNotification();
+}
+
+// Of sessions and tenants that are told apart.
+LaunchControl Of(Account* account) {
+  LaunchControl control;
+  control.account = account;
+  return control;
+}
+
+TEST_F(CompilePoolTest, WhoHasLongJobsWaitsForItselfAlone) {
+  Account greedy("greedy", 1), other("other", 2);
+  absl::Notification release;
+  std::atomic<int> begun{0};
+  constexpr int kOthers = 20;
+  absl::BlockingCounter both(2), others(kOthers);
+  {
+    CompilePool pool(2);
+    for (int i = 0; i < 4; ++i) {
+      pool.Schedule(Of(&greedy), [&] {
+        if (++begun <= 2) both.DecrementCount();
+        release.WaitForNotification();
+      });
+    }
+    both.Wait();
+    for (int i = 0; i < kOthers; ++i) pool.Schedule(Of(&other), [&] { others.DecrementCount(); });
+    others.Wait();
+    EXPECT_EQ(begun, 2) << "what waits of a caller that has jobs set aside is served later";
+    EXPECT_EQ(pool.look().waiting, 2u);
+    release.Notify();
+  }
+  EXPECT_EQ(begun, 4);
+}
+
+TEST_F(CompilePoolTest, NothingIsSetAsideForItsOwnCaller) {
+  Account greedy("greedy", 1);
+  std::atomic<int> at_once{0}, most{0};
+  {
+    CompilePool pool(1);
+    for (int i = 0; i < 2; ++i) {
+      pool.Schedule(Of(&greedy), [&] {
+        most = std::max(most.load(), ++at_once);
+        absl::SleepFor(2 * CompilePool::kLong);
+        --at_once;
+      });
+    }
+  }
+  EXPECT_EQ(most, 1);
 }
 
 TEST_F(CompilePoolTest, AllRunsBeforeThePoolIsGone) {

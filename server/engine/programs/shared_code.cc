@@ -7,9 +7,10 @@
 // Where sharing is hidden, a tenant that sends a graph whose code is there must not find out that somebody else has
 // had it compiled. So all goes as if it were compiled: the same queue for the same threads, the same places and
 // seconds of its quotas, the code loaded and stored as after a compilation; only the compiler is not called, and in
-// its place the thread sleeps for the rest of what the compilation took, give or take a tenth. And nobody waits for
-// another tenant's compilation, which would end sooner, or fail. Code is shared for graphs that are equal byte for
-// byte: of two that have one hash, the one might show in what is made of the other how that was written down.
+// its place the thread sleeps for what the compilation took. How busy the server was then and is now would still tell
+// the one from the other, so both take a round time: the next power of two of kGrain. And nobody waits for another
+// tenant's compilation, which would end sooner, or fail. Code is shared for graphs that are equal byte for byte: of two
+// that have one hash, the one might show in what is made of the other how that was written down.
 #include <sys/random.h>
 
 #include <algorithm>
@@ -36,7 +37,16 @@ absl::Status SleepUntil(absl::Time end, const Control& control) {
   }
 }
 
-// From 0.9 to 1.1, by chance that nobody can guess.
+// Longer than most small graphs take, also where the machine has much else to do.
+constexpr absl::Duration kGrain = absl::Milliseconds(32);
+
+absl::Duration RoundedUp(absl::Duration took) {
+  absl::Duration round = kGrain;
+  while (round < took) round *= 2;
+  return round;
+}
+
+// From 0.9 to 1.1: a compilation does not take as long twice. By chance that nobody can guess.
 double AboutOne() {
   uint32_t number = 0;
   KILN_CHECK(getrandom(&number, sizeof(number), 0) == sizeof(number));
@@ -81,19 +91,19 @@ absl::StatusOr<ProgramStore::Cache::Entry> ProgramStore::CompileShared(const Pro
                                                                        const compiler::Options& options,
                                                                        const Control& control) {
   const absl::Time begin = SteadyNow();
+  const bool hidden = id.sharing == CacheSharing::kHidden;
+  const auto wait = [&](absl::Duration took) {
+    const Meter meter(control.account, Quota::kCompileSeconds);
+    return SleepUntil(begin + RoundedUp(took), control);
+  };
   const auto keep = [&](std::shared_ptr<Code> code) -> absl::StatusOr<Cache::Entry> {
     KILN_ASSIGN_OR_RETURN(Cache::Entry entry, Keep(id, code->program, code->graph));
     entry.value->compile_us = MicrosSince(begin);
     Share(id, options, std::move(code), *entry.value);
     return entry;
   };
-  if (std::shared_ptr<Code> code = id.sharing == CacheSharing::kHidden ? FindShared(id, options) : nullptr;
-      code != nullptr) {
-    {
-      const Meter meter(control.account, Quota::kCompileSeconds);
-      const auto took = absl::Microseconds(static_cast<double>(code->compile_us) * AboutOne());
-      KILN_RETURN_IF_ERROR(SleepUntil(begin + took, control));
-    }
+  if (std::shared_ptr<Code> code = hidden ? FindShared(id, options) : nullptr; code != nullptr) {
+    KILN_RETURN_IF_ERROR(wait(absl::Microseconds(static_cast<double>(code->compile_us) * AboutOne())));
     auto entry = keep(std::move(code));
     const auto detail = DetailOf(entry.status());
     if (entry.ok() || !detail.has_value() || detail->code() != v1::INTERNAL_FAULT) return entry;
@@ -101,6 +111,7 @@ absl::StatusOr<ProgramStore::Cache::Entry> ProgramStore::CompileShared(const Pro
   }
   KILN_ASSIGN_OR_RETURN(CodeCache::Entry made, MakeCode(id, graph, options, control));
   made.value->compile_us = MicrosSince(begin);
+  if (hidden) KILN_RETURN_IF_ERROR(wait(absl::Microseconds(made.value->compile_us)));
   return keep(std::move(made.value));
 }
 
