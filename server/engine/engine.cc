@@ -86,7 +86,7 @@ Engine::Engine(const EngineOptions& options, std::vector<std::unique_ptr<runtime
                [this](absl::string_view name, const TenantRules* rules) { return FindDevice(name, rules); }),
       sessions_(options.sessions, &table_, &accounts_, &rules_),
       executor_(&runs_),
-      pool_(std::make_unique<CompilePool>(options.compile_threads)),
+      pool_(std::make_unique<CompilePool>(options.compile_threads, CompilePool::kMostAside)),
       thresholds_(runtime::collective::TopologyOf(PointersTo(devices_)), options.collectives_file),
       combiner_(compile_),
       collectives_(

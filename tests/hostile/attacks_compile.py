@@ -184,11 +184,15 @@ def compile_with_a_search_without_end(target):
 
 def _tiny(name, count, promise):
     def run(target: Target) -> None:
+        made = []
         for number in range(count):
             outcome = target.compile(doubled(10_000 + number))
             assert outcome, outcome.error
+            made.append(outcome.answer.graph_hash)
         assert target.usage().mappings < 40_000, target.usage()
         assert target.compile(doubled(9_999)), "and the next one"
+        for hash_ in made:
+            target.call("DebugService.Evict", graph_hash=hash_)
 
     run.__doc__ = promise
     attack(run, name=name)

@@ -31,8 +31,8 @@ struct CompilePool::Job {
   std::optional<std::list<Job*>::iterator> stoppable;
 };
 
-CompilePool::CompilePool(uint32_t threads)
-    : places_(threads), jobs_({.budget_ns = std::numeric_limits<uint64_t>::max() / 2}) {
+CompilePool::CompilePool(uint32_t threads, size_t most_aside)
+    : places_(threads), most_aside_(most_aside), jobs_({.budget_ns = std::numeric_limits<uint64_t>::max() / 2}) {
   KILN_CHECK(threads > 0);
   absl::MutexLock lock(&mutex_);
   for (uint32_t i = 0; i < threads; ++i) StartThread();
@@ -104,7 +104,7 @@ void CompilePool::Watch() {
 
 // Not the server's own: what that schedules may be helpers of somebody's search, which end with it.
 void CompilePool::SetAsideWhatIsLong(absl::Time now) {
-  for (size_t i = 0; i < running_.size() && aside_ < kMostAside; ++i) {
+  for (size_t i = 0; i < running_.size() && aside_ < most_aside_; ++i) {
     Job* const job = running_[i];
     if (job == nullptr || job->aside || job->tenant == 0 || now - job->since < kLong) continue;
     if (jobs_.waiting() == jobs_.waiting(job->tenant)) continue;  // it would be for itself

@@ -1,7 +1,8 @@
 // The threads that compile, so that no thread of gRPC ever does.
 //
-// A job that takes long while others wait is set aside: it goes on, a further thread takes its place, and its caller is
-// served nothing more until it has ended. So who has graphs compiled that take minutes waits for itself.
+// Where that is wanted, a job that takes long while others wait is set aside: it goes on, a further thread takes its
+// place, and its caller is served nothing more until it has ended. So who has graphs compiled that take minutes waits
+// for itself.
 #ifndef KILN_SERVER_ENGINE_PROGRAMS_COMPILE_POOL_H_
 #define KILN_SERVER_ENGINE_PROGRAMS_COMPILE_POOL_H_
 
@@ -36,11 +37,11 @@ inline absl::StatusOr<Charge> PlaceToCompile(Account* account) {
 // Safe from any thread.
 class CompilePool {
  public:
-  // After so long a job is set aside for others that wait, if fewer than so many are.
+  // After so long a job is set aside for others that wait, if fewer than `most_aside` are.
   static constexpr absl::Duration kLong = absl::Milliseconds(250);
   static constexpr size_t kMostAside = 32;
 
-  explicit CompilePool(uint32_t threads);
+  explicit CompilePool(uint32_t threads, size_t most_aside = 0);
   // Runs all that was scheduled, then ends its threads.
   ~CompilePool();
   CompilePool(const CompilePool&) = delete;
@@ -77,7 +78,7 @@ class CompilePool {
   void Watch();
   void SetAsideWhatIsLong(absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  const size_t places_;
+  const size_t places_, most_aside_;
   mutable absl::Mutex mutex_;
   absl::CondVar changed_;  // what may be served, or the end
   FairQueue jobs_ ABSL_GUARDED_BY(mutex_);

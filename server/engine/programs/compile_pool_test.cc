@@ -70,7 +70,7 @@ TEST_F(CompilePoolTest, WhoHasLongJobsWaitsForItselfAlone) {
   constexpr int kOthers = 20;
   absl::BlockingCounter both(2), others(kOthers);
   {
-    CompilePool pool(2);
+    CompilePool pool(2, CompilePool::kMostAside);
     for (int i = 0; i < 4; ++i) {
       pool.Schedule(Of(&greedy), [&] {
         if (++begun <= 2) both.DecrementCount();
@@ -91,7 +91,7 @@ TEST_F(CompilePoolTest, NothingIsSetAsideForItsOwnCaller) {
   Account greedy("greedy", 1);
   std::atomic<int> at_once{0}, most{0};
   {
-    CompilePool pool(1);
+    CompilePool pool(1, CompilePool::kMostAside);
     for (int i = 0; i < 2; ++i) {
       pool.Schedule(Of(&greedy), [&] {
         most = std::max(most.load(), ++at_once);
