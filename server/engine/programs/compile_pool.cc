@@ -30,12 +30,18 @@ struct CompilePool::Job {
   std::optional<std::list<Job*>::iterator> stoppable;
 };
 
+struct CompilePool::Watched {
+  absl::AnyInvocable<void()> off;
+  runtime::hal::LaunchControl control;
+  std::optional<std::list<Waiting>::iterator> place;
+};
+
 // Each thread takes one, so their number is the bound.
 CompilePool::CompilePool(uint32_t threads)
     : jobs_({.budget_ns = std::numeric_limits<uint64_t>::max() / 2}), running_(threads) {
   KILN_CHECK(threads > 0);
   for (uint32_t i = 0; i < threads; ++i) threads_.emplace_back([this, i] { Work(i); });
-  watch_ = std::thread([this] { Watch(); });
+  watch_ = std::thread([this] { WatchAll(); });
 }
 
 CompilePool::~CompilePool() {
@@ -62,7 +68,7 @@ void CompilePool::Schedule(const runtime::hal::LaunchControl& control, absl::Any
   {
     absl::MutexLock lock(&mutex_);
     if (control.cancelled != nullptr || control.deadline != absl::InfiniteFuture()) {
-      first = stoppable_.empty();
+      first = stoppable_.empty() && watched_.empty();
       job->stoppable = stoppable_.insert(stoppable_.end(), job);
     }
     jobs_.Push(job->entry, owner, kGuessNs);
@@ -70,23 +76,59 @@ void CompilePool::Schedule(const runtime::hal::LaunchControl& control, absl::Any
   if (first) bell_.Ring();
 }
 
-void CompilePool::Watch() {
+CompilePool::Waiting CompilePool::Watch(const runtime::hal::LaunchControl& control, absl::AnyInvocable<void()> off) {
+  auto watched = std::make_shared<Watched>();
+  if (control.cancelled == nullptr && control.deadline == absl::InfiniteFuture()) return watched;
+  watched->off = std::move(off);
+  watched->control = control;
+  bool first = false;
+  {
+    absl::MutexLock lock(&mutex_);
+    first = stoppable_.empty() && watched_.empty();
+    watched->place = watched_.insert(watched_.end(), watched);
+  }
+  if (first) bell_.Ring();
+  return watched;
+}
+
+void CompilePool::Forget(const Waiting& waiting) {
+  absl::AnyInvocable<void()> off;  // gone after the lock
+  absl::MutexLock lock(&mutex_);
+  if (!waiting->place.has_value()) return;
+  off = std::move(waiting->off);
+  watched_.erase(*std::exchange(waiting->place, std::nullopt));
+}
+
+std::vector<absl::AnyInvocable<void()>> CompilePool::TakeUnwanted() {
+  std::vector<absl::AnyInvocable<void()>> unwanted;
+  for (auto each = stoppable_.begin(); each != stoppable_.end();) {
+    Job* const job = *each++;
+    if (job->control.Check().ok()) continue;
+    jobs_.Open(jobs_.Remove(job->entry));
+    stoppable_.erase(*job->stoppable);
+    unwanted.push_back(std::move(job->run));
+    delete job;
+  }
+  for (auto each = watched_.begin(); each != watched_.end();) {
+    const Waiting waiting = *each++;
+    if (waiting->control.Check().ok()) continue;
+    unwanted.push_back(std::move(waiting->off));
+    watched_.erase(*std::exchange(waiting->place, std::nullopt));
+  }
+  return unwanted;
+}
+
+void CompilePool::WatchAll() {
   for (absl::Duration wait = absl::InfiniteDuration();;) {
     bell_.Wait(wait);
-    std::vector<std::unique_ptr<Job>> unwanted;
+    std::vector<absl::AnyInvocable<void()>> unwanted;
     {
       absl::MutexLock lock(&mutex_);
       if (watch_ends_) return;
-      for (auto each = stoppable_.begin(); each != stoppable_.end();) {
-        Job* const job = *each++;
-        if (job->control.Check().ok()) continue;
-        jobs_.Open(jobs_.Remove(job->entry));
-        stoppable_.erase(*job->stoppable);
-        unwanted.emplace_back(job);
-      }
-      wait = stoppable_.empty() ? absl::InfiniteDuration() : kLook;
+      unwanted = TakeUnwanted();
+      wait = stoppable_.empty() && watched_.empty() ? absl::InfiniteDuration() : kLook;
     }
-    for (const std::unique_ptr<Job>& job : unwanted) job->run();
+    for (absl::AnyInvocable<void()>& call : unwanted) call();
   }
 }
 
@@ -119,6 +161,7 @@ CompilePool::Look CompilePool::look() const {
     absl::MutexLock lock(&mutex_);
     look.threads = running_.size();
     look.waiting = jobs_.waiting();
+    look.joined = watched_.size();
     for (const std::optional<Running>& running : running_) {
       if (running.has_value()) look.running.push_back(*running);
     }

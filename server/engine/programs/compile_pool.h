@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <list>
+#include <memory>
 #include <optional>
 #include <thread>
 #include <utility>
@@ -46,6 +47,14 @@ class CompilePool {
   // The server's own, which are one caller together.
   void Schedule(absl::AnyInvocable<void()> job) { Schedule(runtime::hal::LaunchControl(), std::move(job)); }
 
+  // Somebody who waits for what another's job makes: `off` is called once, on a thread of the pool's, soon after
+  // `control` does not want it any more, unless it is forgotten before. No job: it waits for no thread.
+  struct Watched;
+  using Waiting = std::shared_ptr<Watched>;
+  Waiting Watch(const runtime::hal::LaunchControl& control, absl::AnyInvocable<void()> off);
+  // Its control is looked at no more. Of one whose `off` has been called, or is, nothing.
+  void Forget(const Waiting& waiting);
+
   // For people.
   struct Running {
     uint64_t tenant = 0;  // FairOwner's
@@ -54,6 +63,7 @@ class CompilePool {
   struct Look {
     size_t threads = 0;
     size_t waiting = 0;
+    size_t joined = 0;             // wait for another's job (Watch)
     std::vector<Running> running;  // first who runs longest
   };
   Look look() const;
@@ -62,12 +72,15 @@ class CompilePool {
   struct Job;
   void Work(size_t thread);
   // Until the end: calls those that are not wanted any more.
-  void Watch();
+  void WatchAll();
+  // They must be called without the lock.
+  std::vector<absl::AnyInvocable<void()>> TakeUnwanted() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool HasJobOrEnds() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return jobs_.waiting() > 0 || ending_; }
 
   mutable absl::Mutex mutex_;
   FairQueue jobs_ ABSL_GUARDED_BY(mutex_);
-  std::list<Job*> stoppable_ ABSL_GUARDED_BY(mutex_);                    // of those that wait
+  std::list<Job*> stoppable_ ABSL_GUARDED_BY(mutex_);  // of those that wait
+  std::list<Waiting> watched_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::optional<Running>> running_ ABSL_GUARDED_BY(mutex_);  // by thread
   bool ending_ ABSL_GUARDED_BY(mutex_) = false;
   bool watch_ends_ ABSL_GUARDED_BY(mutex_) = false;
