@@ -21,9 +21,11 @@ struct Row {
 constexpr Row kRows[] = {
 #define HELD(Name, field, retry_ms, advice) {#field, advice, 0, retry_ms},
 #define RATE(Name, field, window, advice) {#field, advice, window, 0},
+#define EACH(Name, field, advice) {#field, advice, 0, 0},
 #include "base/quotas.def"
 #undef HELD
 #undef RATE
+#undef EACH
 };
 
 const Row& RowOf(Quota quota) { return kRows[static_cast<size_t>(quota)]; }
@@ -124,6 +126,15 @@ absl::Duration Account::Wait(Quota rate, absl::Time now) const {
   return absl::Nanoseconds(std::max<int64_t>(0, owed - WindowNanos(rate) + 1));
 }
 
+absl::Status Account::CheckEach(Quota each, double amount) const {
+  const uint64_t most = limit(each);
+  const double whole = std::ceil(amount);
+  if (most == 0 || whole <= static_cast<double>(most)) return absl::OkStatus();
+  const bool fits = whole < static_cast<double>(std::numeric_limits<int64_t>::max());
+  return Exceeded(each, most, fits ? static_cast<uint64_t>(whole) : std::numeric_limits<uint64_t>::max(),
+                  absl::ZeroDuration());
+}
+
 void Account::Owe(Quota rate, double amount, absl::Time now) {
   // Once: another thread may set it meanwhile.
   const uint64_t each_window = limit(rate);
@@ -165,6 +176,10 @@ absl::Status Spend(Account* account, Quota rate, double amount) {
 
 void Owe(Account* account, Quota rate, double amount) {
   if (account != nullptr) account->Owe(rate, amount);
+}
+
+absl::Status CheckEach(const Account* account, Quota each, double amount) {
+  return account == nullptr ? absl::OkStatus() : account->CheckEach(each, amount);
 }
 
 absl::Status CheckRate(Account* account, Quota rate) { return Spend(account, rate, 0); }

@@ -34,19 +34,30 @@
 
 namespace kiln {
 
+// Who may find in memory what was left there: whoever has the same number. One of a tenant, or of a session without
+// one; opaque, and no other's afterwards.
+enum class MemoryDomain : uint64_t {
+  kNobody = 0,          // is not known: its memory is cleared before and after, also from one to the next
+  kServer = 1,          // code of ours that writes every byte before it reads any
+  kWithoutSession = 2,  // callers that are not known and have no session, all together
+  kFirst = 16,          // of those that are given out
+};
+
 enum class Quota : unsigned char {
 #define HELD(Name, field, retry_ms, advice) Name,
 #define RATE(Name, field, window, advice) Name,
+#define EACH(Name, field, advice) Name,
 #include "base/quotas.def"
 #undef HELD
 #undef RATE
+#undef EACH
   kCount,  // how many there are
 };
 inline constexpr size_t kQuotas = static_cast<size_t>(Quota::kCount);
 
 // "device_bytes", …
 absl::string_view QuotaName(Quota quota);
-// Over how long it is counted; zero for what is held.
+// Over how long it is counted; zero for what is held, and for what each one is.
 absl::Duration QuotaWindow(Quota quota);
 
 // By quota; 0 is no limit.
@@ -131,6 +142,9 @@ class Account {
   // Both: QUOTA_EXCEEDED, with the time to wait, if the window is full; else owes it.
   absl::Status Spend(Quota rate, double amount, absl::Time now = SteadyNow());
 
+  // For a quota of each one alone: QUOTA_EXCEEDED if one that is so large is too large.
+  absl::Status CheckEach(Quota each, double amount) const;
+
  private:
   static size_t Index(Quota quota) { return static_cast<size_t>(quota); }
 
@@ -154,6 +168,7 @@ inline Charge ChargeOf(Account* account, Quota quota) { return *Hold(account, qu
 // Account's, where there may be none.
 absl::Status Spend(Account* account, Quota rate, double amount);
 void Owe(Account* account, Quota rate, double amount);
+absl::Status CheckEach(const Account* account, Quota each, double amount);
 // QUOTA_EXCEEDED while the window is full.
 absl::Status CheckRate(Account* account, Quota rate);
 

@@ -206,6 +206,26 @@ TEST(Account, ALimitMayGoAtAnyTime) {
   EXPECT_EQ(account.Wait(kRate), absl::ZeroDuration());
 }
 
+TEST(Account, WhatIsLargeByItselfIsRefused) {
+  constexpr Quota kEach = Quota::kSecondsOfARun;
+  Account account("a");
+  EXPECT_TRUE(account.CheckEach(kEach, 1e300).ok());
+  account.SetLimits(Only(kEach, 60));
+  for (const double amount : {0.0, 0.1, 59.2, 60.0}) EXPECT_TRUE(account.CheckEach(kEach, amount).ok()) << amount;
+  for (const auto& [amount, used] : {std::pair(60.1, uint64_t{61}), std::pair(1e300, ~uint64_t{0})}) {
+    const auto detail = DetailOf(account.CheckEach(kEach, amount));
+    ASSERT_TRUE(detail.has_value());
+    EXPECT_EQ(detail->code(), v1::QUOTA_EXCEEDED);
+    EXPECT_EQ(detail->limit(), "run_seconds");
+    EXPECT_EQ(detail->limit_value(), 60u);
+    EXPECT_EQ(detail->used(), used);
+    EXPECT_EQ(detail->retry_after_ms(), 0u) << "waiting does not help";
+  }
+  EXPECT_EQ(account.used(kEach), 0u);
+  EXPECT_EQ(QuotaWindow(kEach), absl::ZeroDuration());
+  EXPECT_TRUE(CheckEach(nullptr, kEach, 1e300).ok());
+}
+
 TEST(Accounts, ATenantHasOne) {
   Accounts accounts;
   Account* const a = accounts.Of("a");

@@ -13,7 +13,7 @@ struct Running {
   std::vector<std::shared_ptr<hal::Buffer>> scratch;
 };
 
-absl::StatusOr<std::vector<Share>> SharesOf(Running& running, Way way, const Account* account) {
+absl::StatusOr<std::vector<Share>> SharesOf(Running& running, Way way, const hal::LaunchControl& control) {
   const Request& request = running.request;
   const auto ranks = static_cast<uint32_t>(request.devices.size());
   std::vector<Share> shares(ranks);
@@ -28,7 +28,8 @@ absl::StatusOr<std::vector<Share>> SharesOf(Running& running, Way way, const Acc
         ScratchBytes(request.kind, way, ranks, request.root, rank, request.count, ItemBytes(request.dtype));
     if (bytes == 0) continue;
     hal::Allocator& allocator = request.devices[rank]->allocator();
-    auto scratch = allocator.guarantees().Allocate(account, allocator, bytes, hal::MemoryUse::kProgram);
+    auto scratch =
+        allocator.guarantees().Allocate(control.account, allocator, bytes, hal::MemoryUse::kProgram, control.domain);
     if (!scratch.ok()) return std::move(scratch).status();
     shares[rank].scratch = reinterpret_cast<uint64_t>((*scratch)->device_data());
     running.scratch.push_back(*std::move(scratch));
@@ -47,7 +48,7 @@ void RunAcross(Request request, Meetings& meetings, absl::Duration timeout, cons
   const uint32_t item = ItemBytes(asked.dtype);
   const uint64_t bytes = asked.count * item;
   const Way way = WayFor(asked.kind, ranks, bytes);
-  const auto shares = SharesOf(*running, way, control.account);
+  const auto shares = SharesOf(*running, way, control);
   if (!shares.ok()) return done(shares.status());
   std::vector<Script> scripts = PlanScripts(asked.kind, way, asked.root, asked.count, item, *shares);
   for (Script& script : scripts) {

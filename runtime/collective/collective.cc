@@ -86,13 +86,14 @@ void FillAddresses(Running& running) {
 }
 
 // False if there is no memory for what the algorithm keeps beside the tensors.
-bool TakeWork(Running& running, const Account* account) {
+bool TakeWork(Running& running, const hal::LaunchControl& control) {
   Job& job = running.job;
   if (!running.algorithm->wants_work(job.kind, job.arithmetic)) return true;
   const uint64_t bytes = job.count * job.arithmetic->acc_bytes;
   for (hal::Device* device : running.request.devices) {
     hal::Allocator& allocator = device->allocator();
-    auto buffer = allocator.guarantees().Allocate(account, allocator, bytes, hal::MemoryUse::kProgram);
+    auto buffer =
+        allocator.guarantees().Allocate(control.account, allocator, bytes, hal::MemoryUse::kProgram, control.domain);
     if (!buffer.ok()) return false;
     job.work.push_back(static_cast<char*>((*buffer)->host_data()));
     running.work.push_back(*std::move(buffer));
@@ -100,7 +101,7 @@ bool TakeWork(Running& running, const Account* account) {
   return true;
 }
 
-void ChooseAlgorithm(Running& running, const Thresholds& thresholds, const Account* account) {
+void ChooseAlgorithm(Running& running, const Thresholds& thresholds, const hal::LaunchControl& control) {
   const Request& asked = running.request;
   Job& job = running.job;
   FillAddresses(running);
@@ -110,7 +111,7 @@ void ChooseAlgorithm(Running& running, const Thresholds& thresholds, const Accou
   if (asked.algorithm.has_value()) id = *asked.algorithm;
   if (AlgorithmOf(id).run[static_cast<int>(job.kind)] == nullptr) id = kAllToAll;
   running.algorithm = &AlgorithmOf(id);
-  if (TakeWork(running, account)) return;
+  if (TakeWork(running, control)) return;
   running.algorithm = &AlgorithmOf(kAllToAll);
   job.work.clear();
   running.work.clear();
@@ -230,7 +231,7 @@ void Collectives::Run(Request request, const hal::LaunchControl& control, Report
   running->combiner = combiner_;
   const uint64_t bytes = job.count * job.item_bytes;
   if (HostSeesAll(asked)) {
-    ChooseAlgorithm(*running, *thresholds_, control.account);
+    ChooseAlgorithm(*running, *thresholds_, control);
     if (background_ != nullptr && !asked.algorithm.has_value() && thresholds_->ShouldMeasure(job.kind, job.ranks)) {
       MeasureLater(asked);
     }

@@ -81,9 +81,10 @@ absl::Status ExecutableRun::MakeResults() {
     if (result.alias != PlanResult::kFresh) {
       results_[i] = parameters_[result.alias];
     } else if (results_[i].buffer == nullptr) {
-      KILN_ASSIGN_OR_RETURN(std::shared_ptr<hal::Buffer> buffer,
-                            hal::AllocateFor(control_.account, program_->device().allocator(),
-                                             result.shape.BytesAt(variables_), hal::MemoryUse::kProgram));
+      KILN_ASSIGN_OR_RETURN(
+          std::shared_ptr<hal::Buffer> buffer,
+          hal::AllocateFor(control_.account, program_->device().allocator(), result.shape.BytesAt(variables_),
+                           hal::MemoryUse::kProgram, control_.domain));
       results_[i] = hal::BufferSlice::Whole(std::move(buffer));
     }
   }
@@ -106,8 +107,10 @@ absl::Status ExecutableRun::Prepare() {
     const hal::DerivedKey key = {preparation.how, from.offset};
     prepared_[i] = from.buffer->FindDerived(key);
     if (prepared_[i] != nullptr) continue;
-    KILN_ASSIGN_OR_RETURN(prepared_[i], hal::AllocateFor(control_.account, program_->device().allocator(),
-                                                         preparation.bytes, hal::MemoryUse::kProgram));
+    // It may be of somebody else's weights.
+    KILN_ASSIGN_OR_RETURN(prepared_[i],
+                          hal::AllocateFor(control_.account, program_->device().allocator(), preparation.bytes,
+                                           hal::MemoryUse::kProgram, MemoryDomain::kNobody));
     // Its operands are the parameter and itself, in whatever order.
     absl::InlinedVector<void*, 4> pointers;
     for (uint32_t j = 0; j < preparation.step.operand_count; ++j) {
@@ -126,7 +129,8 @@ absl::Status ExecutableRun::FillPointers() {
   if (plan.arena_bytes != 0) {
     // The memory stays for the next run; that this one uses it counts as long as it does.
     KILN_ASSIGN_OR_RETURN(arena_charge_, Hold(control_.account, Quota::kDeviceBytes, plan.arena_bytes));
-    const absl::StatusOr<void*> scratch = program_->device().Scratch(plan.arena_bytes, control_.account);
+    const absl::StatusOr<void*> scratch =
+        program_->device().Scratch(plan.arena_bytes, control_.account, control_.domain);
     if (!scratch.ok()) return hal::AsPayerMayKnow(control_.account, scratch.status());
     arena = static_cast<char*>(*scratch);
   }

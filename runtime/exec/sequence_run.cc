@@ -135,7 +135,8 @@ absl::Status SequenceRun::FillPointers() {
   char* arena = nullptr;
   if (sequence_->arena_bytes() != 0) {
     KILN_ASSIGN_OR_RETURN(arena_charge_, Hold(control_.account, Quota::kDeviceBytes, sequence_->arena_bytes()));
-    const absl::StatusOr<void*> scratch = sequence_->device().Scratch(sequence_->arena_bytes(), control_.account);
+    const absl::StatusOr<void*> scratch =
+        sequence_->device().Scratch(sequence_->arena_bytes(), control_.account, control_.domain);
     if (!scratch.ok()) return hal::AsPayerMayKnow(control_.account, scratch.status());
     arena = static_cast<char*>(*scratch);
   }

@@ -71,8 +71,8 @@ absl::Status TaskRun::MakeSlices(absl::Span<const hal::BufferSlice> shares) {
       case v1::PlacedValue::RESULT: {
         hal::BufferSlice& result = results[slice.index];
         if (result.buffer == nullptr) {
-          KILN_ASSIGN_OR_RETURN(auto buffer,
-                                hal::AllocateFor(control_.account, allocator, slice.bytes, hal::MemoryUse::kProgram));
+          KILN_ASSIGN_OR_RETURN(auto buffer, hal::AllocateFor(control_.account, allocator, slice.bytes,
+                                                              hal::MemoryUse::kProgram, control_.domain));
           result = hal::BufferSlice::Whole(std::move(buffer));
         }
         slices_.push_back(result);
@@ -83,7 +83,7 @@ absl::Status TaskRun::MakeSlices(absl::Span<const hal::BufferSlice> shares) {
         if (arena == nullptr) {
           KILN_ASSIGN_OR_RETURN(arena,
                                 hal::AllocateFor(control_.account, allocator, program_->arena_bytes()[slice.device],
-                                                 hal::MemoryUse::kProgram));
+                                                 hal::MemoryUse::kProgram, control_.domain));
         }
         slices_.push_back({arena, slice.offset, slice.bytes});
       }

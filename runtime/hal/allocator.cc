@@ -17,9 +17,10 @@ absl::Status AsPayerMayKnow(const Account* account, const absl::Status& status) 
 }
 
 absl::StatusOr<std::shared_ptr<Buffer>> AllocateFor(Account* account, Allocator& allocator, uint64_t bytes,
-                                                    MemoryUse use) {
+                                                    MemoryUse use, MemoryDomain domain) {
   KILN_ASSIGN_OR_RETURN(Charge charge, Hold(account, Quota::kDeviceBytes, bytes));
-  absl::StatusOr<std::shared_ptr<Buffer>> buffer = allocator.guarantees().Allocate(account, allocator, bytes, use);
+  absl::StatusOr<std::shared_ptr<Buffer>> buffer =
+      allocator.guarantees().Allocate(account, allocator, bytes, use, domain);
   if (!buffer.ok()) return AsPayerMayKnow(account, buffer.status());
   (*buffer)->Pay(std::move(charge));
   return buffer;

@@ -13,14 +13,14 @@
 
 namespace kiln::runtime::hal {
 
-// What the memory is for, which decides whether it must be cleared.
+// What the memory is for, which decides whether it must be cleared. Whatever it is for, nobody finds in it what
+// somebody of another MemoryDomain left.
 enum class MemoryUse {
   // A client reads it before anyone writes it: every byte is zero.
   kClient,
-  // A program writes every byte before any is read (results, arenas): the bytes
-  // are whatever the last owner left.
+  // A program writes every byte before any is read (results, arenas): zero, or what the same domain left.
   kProgram,
-  // The same, and it stays for the next program, of whomever.
+  // The same, and it may stay for the next program of the domain.
   kScratch,
   // Nobody touches it: it stands for as many bytes that are elsewhere, and counts like them. Only where the device's
   // memory is the host's; the buffer has no data.
@@ -48,9 +48,10 @@ class Allocator {
  public:
   virtual ~Allocator() = default;
 
-  // A buffer of `bytes` bytes, aligned to kBufferAlignment. OUT_OF_MEMORY
+  // A buffer of `bytes` bytes, aligned to kBufferAlignment, in which what `domain` leaves is its own. OUT_OF_MEMORY
   // (RESOURCE_EXHAUSTED) with the limit and what is used, if it does not fit.
-  virtual absl::StatusOr<std::shared_ptr<Buffer>> Allocate(uint64_t bytes, MemoryUse use) = 0;
+  virtual absl::StatusOr<std::shared_ptr<Buffer>> Allocate(uint64_t bytes, MemoryUse use,
+                                                           MemoryDomain domain = MemoryDomain::kNobody) = 0;
 
   // Gives cached memory back to the system.
   virtual void Trim() = 0;
@@ -58,8 +59,9 @@ class Allocator {
   virtual AllocatorStats stats() const = 0;
 
   // As Allocate, and takes no more from the device than that, but for its alignment.
-  virtual absl::StatusOr<std::shared_ptr<Buffer>> AllocateExactly(uint64_t bytes, MemoryUse use) {
-    return Allocate(bytes, use);
+  virtual absl::StatusOr<std::shared_ptr<Buffer>> AllocateExactly(uint64_t bytes, MemoryUse use,
+                                                                  MemoryDomain domain = MemoryDomain::kNobody) {
+    return Allocate(bytes, use, domain);
   }
 
   // Who may be sure of how much. What is allocated without asking them may take that, too.
@@ -77,7 +79,7 @@ absl::Status AsPayerMayKnow(const Account* account, const absl::Status& status);
 // The same at the expense of `account`, which may be null and outlives the buffer: its device_bytes, or
 // QUOTA_EXCEEDED; and within guarantees(). Tested by tests/e2e/tenants/quota_test.
 absl::StatusOr<std::shared_ptr<Buffer>> AllocateFor(Account* account, Allocator& allocator, uint64_t bytes,
-                                                    MemoryUse use);
+                                                    MemoryUse use, MemoryDomain domain);
 
 }  // namespace kiln::runtime::hal
 

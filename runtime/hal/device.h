@@ -63,10 +63,12 @@ class Device {
   // At least `bytes` bytes of scratch memory, aligned to kBufferAlignment and
   // never null, that belong to the work that asks until its Run() returns. To be
   // called from within work of queue() only, once a run: since the queue is in
-  // order, one piece serves all programs but those that have paused, and it stays for the next. What it
-  // holds is what the last work left. OUT_OF_MEMORY if it does not fit. It grows within the part of the memory that is
-  // guaranteed to `account`, which may be null, and what is guaranteed to no other (runtime/hal/guarantees.h).
-  virtual absl::StatusOr<void*> Scratch(uint64_t bytes, const Account* account = nullptr) = 0;
+  // order, one piece serves all programs but those that have paused; a small one stays for the next of the same
+  // domain. What it holds is zero, or what work of that domain left. OUT_OF_MEMORY if it does not fit. It grows within
+  // the part of the memory that is guaranteed to `account`, which may be null, and what is guaranteed to no other
+  // (runtime/hal/guarantees.h).
+  virtual absl::StatusOr<void*> Scratch(uint64_t bytes, const Account* account = nullptr,
+                                        MemoryDomain domain = MemoryDomain::kNobody) = 0;
 
   // Links the object code and finds every kernel's symbol. Takes about a
   // millisecond; any number of threads may load at once. The message is read

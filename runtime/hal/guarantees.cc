@@ -76,21 +76,21 @@ void Guarantees::SetRelief(std::function<void()> relief) {
 }
 
 absl::StatusOr<std::shared_ptr<Buffer>> Guarantees::Allocate(const Account* account, Allocator& allocator,
-                                                             uint64_t bytes, MemoryUse use) {
-  absl::StatusOr<std::shared_ptr<Buffer>> buffer = Try(account, allocator, bytes, use);
+                                                             uint64_t bytes, MemoryUse use, MemoryDomain domain) {
+  absl::StatusOr<std::shared_ptr<Buffer>> buffer = Try(account, allocator, bytes, use, domain);
   if (!absl::IsResourceExhausted(buffer.status()) || bytes > allocator.stats().limit_bytes) return buffer;
   {
     absl::MutexLock lock(&relief_mutex_);
     if (relief_ == nullptr) return buffer;
     relief_();
   }
-  return Try(account, allocator, bytes, use);
+  return Try(account, allocator, bytes, use, domain);
 }
 
 absl::StatusOr<std::shared_ptr<Buffer>> Guarantees::Try(const Account* account, Allocator& allocator, uint64_t bytes,
-                                                        MemoryUse use) {
+                                                        MemoryUse use, MemoryDomain domain) {
   const bool any = any_.load(std::memory_order_relaxed);
-  if (account == nullptr && !any) return allocator.Allocate(bytes, use);
+  if (account == nullptr && !any) return allocator.Allocate(bytes, use, domain);
   absl::ReleasableMutexLock lock(&mutex_);
   uint64_t kept = 0;
   if (any) {
@@ -108,11 +108,11 @@ absl::StatusOr<std::shared_ptr<Buffer>> Guarantees::Try(const Account* account, 
   }
   // Else held on: two must not find the same bytes free.
   if (!any) lock.Release();
-  KILN_ASSIGN_OR_RETURN(std::shared_ptr<Buffer> buffer, allocator.Allocate(bytes, use));
+  KILN_ASSIGN_OR_RETURN(std::shared_ptr<Buffer> buffer, allocator.Allocate(bytes, use, domain));
   if (kept > 0 && LeftOf(allocator) < kept) {
     // What it was rounded up by is others'.
     buffer = nullptr;
-    KILN_ASSIGN_OR_RETURN(buffer, allocator.AllocateExactly(bytes, use));
+    KILN_ASSIGN_OR_RETURN(buffer, allocator.AllocateExactly(bytes, use, domain));
   }
   if (account == nullptr) return buffer;
   const auto counted = std::make_shared<Counted>(Counted{std::move(buffer), std::move(charge)});

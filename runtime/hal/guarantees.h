@@ -46,7 +46,7 @@ class Guarantees {
   // no guarantee. The allocator's errors; OUT_OF_MEMORY with the limit
   // "guaranteed_device_bytes" for what is guaranteed to others.
   absl::StatusOr<std::shared_ptr<Buffer>> Allocate(const Account* account, Allocator& allocator, uint64_t bytes,
-                                                   MemoryUse use);
+                                                   MemoryUse use, MemoryDomain domain = MemoryDomain::kNobody);
 
  private:
   struct Owner {
@@ -55,7 +55,7 @@ class Guarantees {
     uint64_t guaranteed = 0;
   };
   absl::StatusOr<std::shared_ptr<Buffer>> Try(const Account* account, Allocator& allocator, uint64_t bytes,
-                                              MemoryUse use);
+                                              MemoryUse use, MemoryDomain domain);
   Owner& OwnerOf(const Account* account) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Of what others may be sure of, what they do not have.
   uint64_t KeptFrom(const Account* account) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

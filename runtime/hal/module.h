@@ -27,6 +27,8 @@ struct LaunchControl {
   uint64_t trace = 0;
   // Null: the run keeps its device until it has ended. Lives until then.
   Interruption* interruption = nullptr;
+  // Whose memory it is that the run is given, and leaves.
+  MemoryDomain domain = MemoryDomain::kNobody;
 
   // OK; CANCELLED; or DEADLINE_PASSED.
   absl::Status Check() const;

@@ -4,6 +4,7 @@
 #include <array>
 #include <bit>
 #include <deque>
+#include <iterator>
 #include <utility>
 #include <vector>
 
@@ -30,6 +31,17 @@ size_t ClassIndex(uint64_t class_bytes) {
 }
 constexpr size_t kClasses = (62 - kSmallestBits) * 4 + 1;
 
+// So many idle pieces of a class are looked through for one of the asker's own.
+constexpr size_t kLooks = 16;
+
+// Memory, and whose it is or was.
+struct Piece {
+  std::shared_ptr<Buffer> memory;
+  MemoryDomain domain = MemoryDomain::kNobody;
+};
+
+bool MayFind(MemoryDomain domain, MemoryDomain left) { return domain == left && domain != MemoryDomain::kNobody; }
+
 // What the allocator and its buffers share.
 class Cache {
  public:
@@ -37,15 +49,21 @@ class Cache {
       : inner_(std::move(inner)), limit_(limit), clear_(std::move(clear)) {}
 
   // Memory of at least `bytes` bytes.
-  absl::StatusOr<std::shared_ptr<Buffer>> Take(uint64_t bytes, MemoryUse use) {
+  absl::StatusOr<std::shared_ptr<Buffer>> Take(uint64_t bytes, MemoryUse use, MemoryDomain domain) {
     if (use == MemoryUse::kElsewhere) {
       if (absl::StatusOr<std::shared_ptr<Buffer>> stands = inner_->Allocate(bytes, use); stands.ok())
         return Count(*std::move(stands), /*reused=*/false);
     } else if (bytes <= kLargest) {
       const uint64_t class_bytes = SizeClass(bytes);
-      if (std::shared_ptr<Buffer> idle = TakeIdle(class_bytes)) {
-        absl::Status cleared = use == MemoryUse::kClient ? clear_(idle->device_data(), bytes) : absl::OkStatus();
-        if (cleared.ok()) return idle;
+      if (Piece idle = TakeIdle(class_bytes, domain); idle.memory != nullptr) {
+        absl::Status cleared;
+        if (!MayFind(domain, idle.domain)) {
+          // To its end, which the next of this domain may get.
+          cleared = clear_(idle.memory->device_data(), class_bytes);
+        } else if (use == MemoryUse::kClient) {
+          cleared = clear_(idle.memory->device_data(), bytes);
+        }
+        if (cleared.ok()) return std::move(idle.memory);
         Return(std::move(idle));
         return cleared;
       }
@@ -63,7 +81,8 @@ class Cache {
   }
 
   // Takes memory back, to keep or to free.
-  void Return(std::shared_ptr<Buffer> memory) {
+  void Return(Piece piece) {
+    std::shared_ptr<Buffer>& memory = piece.memory;
     const uint64_t bytes = memory->bytes();
     std::vector<std::shared_ptr<Buffer>> freed;  // freed after the lock
     absl::MutexLock lock(&mutex_);
@@ -74,7 +93,7 @@ class Cache {
       freed.push_back(std::move(memory));
       return;
     }
-    idle_[ClassIndex(bytes)].push_back({std::move(memory), next_age_++});
+    idle_[ClassIndex(bytes)].push_back({std::move(piece), next_age_++});
     stats_.cached_bytes += bytes;
     while (stats_.cached_bytes > limit_) freed.push_back(DropOldest());
   }
@@ -94,21 +113,29 @@ class Cache {
 
  private:
   struct Idle {
-    std::shared_ptr<Buffer> memory;
+    Piece piece;
     uint64_t age;  // smaller is older
   };
 
-  std::shared_ptr<Buffer> TakeIdle(uint64_t class_bytes) {
-    std::shared_ptr<Buffer> memory;
+  Piece TakeIdle(uint64_t class_bytes, MemoryDomain domain) {
+    Piece piece;
     {
       absl::MutexLock lock(&mutex_);
       std::deque<Idle>& idle = idle_[ClassIndex(class_bytes)];
-      if (idle.empty()) return nullptr;
-      memory = std::move(idle.back().memory);  // the last one freed is the warmest
-      idle.pop_back();
+      if (idle.empty()) return piece;
+      auto found = std::prev(idle.end());  // the last one freed is the warmest
+      auto one = idle.rbegin();
+      for (size_t looks = 0; looks < kLooks && one != idle.rend(); ++looks, ++one) {
+        if (!MayFind(domain, one->piece.domain)) continue;
+        found = std::prev(one.base());
+        break;
+      }
+      piece = std::move(found->piece);
+      idle.erase(found);
       stats_.cached_bytes -= class_bytes;
     }
-    return Count(std::move(memory), /*reused=*/true);
+    piece.memory = Count(std::move(piece.memory), /*reused=*/true);
+    return piece;
   }
 
   std::shared_ptr<Buffer> Count(std::shared_ptr<Buffer> memory, bool reused) {
@@ -127,7 +154,7 @@ class Cache {
     for (std::deque<Idle>& idle : idle_) {
       if (!idle.empty() && (oldest == nullptr || idle.front().age < oldest->front().age)) oldest = &idle;
     }
-    std::shared_ptr<Buffer> memory = std::move(oldest->front().memory);
+    std::shared_ptr<Buffer> memory = std::move(oldest->front().piece.memory);
     oldest->pop_front();
     stats_.cached_bytes -= memory->bytes();
     return memory;
@@ -146,9 +173,9 @@ class Cache {
 // The first `bytes` bytes of a piece of memory that goes back to the cache.
 class CachedBuffer final : public Buffer {
  public:
-  CachedBuffer(Cache* cache, std::shared_ptr<Buffer> memory, uint64_t bytes)
-      : cache_(cache), memory_(std::move(memory)), bytes_(bytes) {}
-  ~CachedBuffer() override { cache_->Return(std::move(memory_)); }
+  CachedBuffer(Cache* cache, std::shared_ptr<Buffer> memory, uint64_t bytes, MemoryDomain domain)
+      : cache_(cache), memory_(std::move(memory)), bytes_(bytes), domain_(domain) {}
+  ~CachedBuffer() override { cache_->Return({std::move(memory_), domain_}); }
   uint64_t bytes() const override { return bytes_; }
   const hal::Device* device() const override { return memory_->device(); }
   void* device_data() const override { return memory_->device_data(); }
@@ -158,6 +185,7 @@ class CachedBuffer final : public Buffer {
   Cache* const cache_;
   std::shared_ptr<Buffer> memory_;
   const uint64_t bytes_;
+  const MemoryDomain domain_;
 };
 
 class CachingAllocator final : public hal::Allocator {
@@ -166,13 +194,13 @@ class CachingAllocator final : public hal::Allocator {
                    std::function<absl::Status(void*, uint64_t)> clear)
       : cache_(std::move(inner), limit, std::move(clear)) {}
 
-  absl::StatusOr<std::shared_ptr<Buffer>> Allocate(uint64_t bytes, MemoryUse use) override {
-    KILN_ASSIGN_OR_RETURN(std::shared_ptr<Buffer> memory, cache_.Take(bytes, use));
-    return std::make_shared<CachedBuffer>(&cache_, std::move(memory), bytes);
+  absl::StatusOr<std::shared_ptr<Buffer>> Allocate(uint64_t bytes, MemoryUse use, MemoryDomain domain) override {
+    KILN_ASSIGN_OR_RETURN(std::shared_ptr<Buffer> memory, cache_.Take(bytes, use, domain));
+    return std::make_shared<CachedBuffer>(&cache_, std::move(memory), bytes, domain);
   }
-  absl::StatusOr<std::shared_ptr<Buffer>> AllocateExactly(uint64_t bytes, MemoryUse use) override {
+  absl::StatusOr<std::shared_ptr<Buffer>> AllocateExactly(uint64_t bytes, MemoryUse use, MemoryDomain domain) override {
     KILN_ASSIGN_OR_RETURN(std::shared_ptr<Buffer> memory, cache_.TakeExactly(bytes, use));
-    return std::make_shared<CachedBuffer>(&cache_, std::move(memory), bytes);
+    return std::make_shared<CachedBuffer>(&cache_, std::move(memory), bytes, domain);
   }
   void Trim() override { cache_.Trim(); }
   hal::AllocatorStats stats() const override { return cache_.stats(); }

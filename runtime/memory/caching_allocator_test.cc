@@ -14,6 +14,8 @@ namespace {
 
 using hal::MemoryUse;
 
+constexpr MemoryDomain kA{100}, kB{101};
+
 class CachingAllocatorTest : public ::testing::Test {
  protected:
   std::shared_ptr<hal::Buffer> New(uint64_t bytes, MemoryUse use = MemoryUse::kProgram) {
@@ -129,14 +131,54 @@ TEST_F(CachingAllocatorTest, RoundingAndScratchTakeNothingOfWhatIsGuaranteed) {
   EXPECT_FALSE(take(b, 64).ok());
 }
 
-TEST_F(CachingAllocatorTest, RecycledMemoryIsZeroForAClientOnly) {
-  const auto dirty = [&] { std::memset(New(1000)->host_data(), 0xee, 1000); };
-  dirty();
-  EXPECT_EQ(static_cast<unsigned char*>(New(1000)->host_data())[999], 0xee);
+TEST_F(CachingAllocatorTest, WithinADomainRecycledMemoryIsZeroForAClientOnly) {
+  const auto take = [&](MemoryUse use) { return *allocator_->Allocate(1000, use, kA); };
+  std::memset(take(MemoryUse::kProgram)->host_data(), 0xee, 1000);
+  EXPECT_EQ(static_cast<unsigned char*>(take(MemoryUse::kProgram)->host_data())[999], 0xee);
   EXPECT_EQ(cleared_, 0);
-  const auto clean = New(1000, MemoryUse::kClient);
+  const auto clean = take(MemoryUse::kClient);
   for (int i = 0; i < 1000; ++i) ASSERT_EQ(static_cast<char*>(clean->host_data())[i], 0) << i;
   EXPECT_EQ(cleared_, 1000);
+}
+
+// The whole piece: what the next of the same domain gets may be longer.
+TEST_F(CachingAllocatorTest, AnotherDomainFindsNothing) {
+  for (const MemoryDomain left : {kA, MemoryDomain::kNobody, MemoryDomain::kServer}) {
+    allocator_->Trim();
+    std::memset((*allocator_->Allocate(1024, MemoryUse::kProgram, left))->host_data(), 0xee, 1024);
+    (*allocator_->Allocate(900, MemoryUse::kScratch, kB)).reset();
+    const auto longer = *allocator_->Allocate(1024, MemoryUse::kProgram, kB);
+    for (int i = 0; i < 1024; ++i) ASSERT_EQ(static_cast<char*>(longer->host_data())[i], 0) << i;
+  }
+  EXPECT_EQ(allocator_->stats().reuses, 6);
+}
+
+TEST_F(CachingAllocatorTest, WhoIsNobodyFindsNothingOfNobody) {
+  std::memset(New(1000)->host_data(), 0xee, 1000);
+  EXPECT_EQ(static_cast<char*>(New(1000)->host_data())[999], 0);
+  EXPECT_EQ(allocator_->stats().reuses, 1);
+}
+
+TEST_F(CachingAllocatorTest, WhoHasLeftSomeGetsThatAgain) {
+  std::shared_ptr<hal::Buffer> a = *allocator_->Allocate(1000, MemoryUse::kProgram, kA);
+  std::shared_ptr<hal::Buffer> b = *allocator_->Allocate(1000, MemoryUse::kProgram, kB);
+  const void* const own = a->device_data();
+  a.reset();
+  b.reset();
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ((*allocator_->Allocate(1000, MemoryUse::kProgram, kA))->device_data(), own);
+    EXPECT_NE((*allocator_->Allocate(1000, MemoryUse::kProgram, kB))->device_data(), own);
+  }
+  EXPECT_EQ(cleared_, 0);
+}
+
+TEST_F(CachingAllocatorTest, WhatCannotBeClearedIsGivenToNobody) {
+  std::memset((*allocator_->Allocate(1000, MemoryUse::kProgram, kA))->host_data(), 0xee, 1000);
+  clearing_ = absl::UnavailableError("lost");
+  EXPECT_EQ(allocator_->Allocate(1000, MemoryUse::kProgram, kB).status(), clearing_);
+  EXPECT_EQ(allocator_->stats().in_use_bytes, 0);
+  clearing_ = absl::OkStatus();
+  EXPECT_EQ(static_cast<char*>((*allocator_->Allocate(1000, MemoryUse::kProgram, kB))->host_data())[5], 0);
 }
 
 TEST_F(CachingAllocatorTest, CacheIsBoundedAndDropsTheOldest) {

@@ -38,8 +38,9 @@ absl::StatusOr<Buffers::NewRecord> Buffers::New(absl::string_view device, uint64
   }
   auto record = std::make_shared<BufferRecord>();
   KILN_ASSIGN_OR_RETURN(record->device, find_device_(device, RulesOf(payer)));
-  KILN_ASSIGN_OR_RETURN(auto memory, runtime::hal::AllocateFor(AccountOf(payer), record->device->allocator(), bytes,
-                                                               runtime::hal::MemoryUse::kClient));
+  KILN_ASSIGN_OR_RETURN(auto memory,
+                        runtime::hal::AllocateFor(AccountOf(payer), record->device->allocator(), bytes,
+                                                  runtime::hal::MemoryUse::kClient, MemoryDomainOf(payer)));
   record->slice = runtime::hal::BufferSlice::Whole(std::move(memory));
   record->dtype = dtype;
   record->shape.assign(shape.begin(), shape.end());

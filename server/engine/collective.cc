@@ -103,7 +103,9 @@ Touched Engine::TouchedBy(const CollectiveRequest& request) const {
   return touched;
 }
 
-void Engine::Collective(const CollectiveRequest& request, const Control& control, CollectiveCallback done) {
+void Engine::Collective(const CollectiveRequest& request, const Control& asking, CollectiveCallback done) {
+  Control control = asking;
+  control.domain = MemoryDomainOf(request.caller.get());
   auto resolved = Resolve(request, table_);
   if (!resolved.ok()) return done(std::move(resolved).status());
   if (RulesOf(request.caller.get()) != nullptr && RulesOf(request.caller.get())->own != nullptr) {

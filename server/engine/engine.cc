@@ -194,7 +194,9 @@ void Engine::CountLookup(const absl::StatusOr<ProgramStore::Program>& program, r
   metrics_->cache_lookups.Add(1, CacheResult::kMiss, joined ? CacheReason::kJoined : CacheReason::kCompiled);
 }
 
-void Engine::Compile(const CompileRequest& request, const Control& control, CompileCallback done) {
+void Engine::Compile(const CompileRequest& request, const Control& asking, CompileCallback done) {
+  Control control = asking;
+  control.domain = MemoryDomainOf(request.caller.get());  // of a search's runs
   const auto options = Settled(request.options);
   if (!options.ok()) return done(options.status());
   const auto id = Identify(request.graph, "", request.device, *options, request.caller.get());
@@ -287,10 +289,12 @@ void Engine::Gradient(const v1::GradientRequest& request, const Session* caller,
   });
 }
 
-void Engine::Execute(ExecuteRequest request, const Control& control, ExecuteCallback done) {
+void Engine::Execute(ExecuteRequest request, const Control& asking, ExecuteCallback done) {
   auto options = Settled(request.options);
   if (!options.ok()) return done(std::move(options).status());
   request.options = *std::move(options);
+  Control control = asking;
+  control.domain = MemoryDomainOf(request.caller.get());
   Execution* execution = NewExecution(std::move(request), control, std::move(done));
   const ExecuteRequest& asked = execution->request();
   if (asked.program != nullptr) return Begin(execution, asked.program, /*from_cache=*/true);

@@ -84,7 +84,7 @@ void Engine::Record(const v1::RecordSequenceRequest& request, const SessionPtr& 
       if (!status.ok()) return finding->done(std::move(status));
       const Session* asking = finding->caller.get();
       const TrustDomain domain = DomainOf(asking);
-      finding->done(recordings_.Record(finding->request, finding->found, domain,
+      finding->done(recordings_.Record(finding->request, finding->found, domain, AccountOf(asking),
                                        [&](uint64_t bytes) { return store_.Pay(AccountOf(asking), domain, bytes); }));
     });
   };
@@ -177,55 +177,58 @@ void Engine::Replay(const ReplayRequest& request, const Control& control, Replay
   if (!request.settled_by_caller) replaying->touched = TouchedBy(request, *recording);
   if (absl::Status healthy = replaying->touched.Check(); !healthy.ok()) return done(std::move(healthy));
   if (absl::Status paid = CheckRate(control.account, Quota::kDeviceSeconds); !paid.ok()) return done(std::move(paid));
+  if (absl::Status may = CheckEach(control.account, Quota::kSecondsOfARun, (*recording)->run_seconds); !may.ok())
+    return done(std::move(may));
   const absl::Time asked = SteadyNow();
   timing.h2d = absl::ToDoubleMicroseconds(asked - found);
   Note(request.parts, Part::kArguments, found, asked);
   const runtime::Estimate& estimate = (*recording)->sequence->estimate();
   const absl::Span<runtime::hal::Device* const> devices = (*recording)->sequence->devices();
   if (request.parts != nullptr && !devices.empty()) request.parts->device.Set(devices.front()->name());
-  turns_.Take({control,
-               {devices.begin(), devices.end()},
-               estimate.expected_ns(),
-               /*guessed=*/estimate.guessed(),
-               /*may_be_long=*/estimate.floor_ns() > estimate.expected_ns(),
-               estimate.spread_ns(),
-               &(*recording)->trials,
-               (*recording)->id},
-              [this, timing, asked, parts = request.parts, recording = *std::move(recording),
-               slices = std::move(slices), control, integers = request.integers, replaying = std::move(replaying),
-               done = std::move(done)](absl::StatusOr<Turn> turn) mutable {
-                if (!turn.ok()) {
-                  CountEnded(*metrics_, turn.status(), Place::kQueue);
-                  return done(std::move(turn).status());
-                }
-                const absl::Time submitted = SteadyNow();
-                timing.queue = absl::ToDoubleMicroseconds(submitted - asked);
-                Note(parts, Part::kTurn, asked, submitted);
-                runtime::RunOptions options = {.control = control,
-                                               .results = {},
-                                               .variables = integers,
-                                               .start = replaying.get(),
-                                               .collectives = &collectives_};
-                options.control.interruption = turn->interruption();
-                executor_.Run(
-                    recording->sequence, slices, options,
-                    [this, timing, parts, submitted, turn = *std::move(turn), replaying = std::move(replaying),
-                     done = std::move(done)](absl::StatusOr<runtime::RunResult> run) mutable {
-                      if (run.ok() || replaying->began) replaying->touched.Settle(run.status());
-                      if (run.ok()) {
-                        turn.End(static_cast<uint64_t>(run->device_seconds * 1e9));
-                      } else {
-                        turn.End();
-                      }
-                      CountEnded(*metrics_, run.status(), replaying->began ? Place::kDevice : Place::kQueue);
-                      if (!run.ok()) return done(std::move(run).status());
-                      timing.queue += run->queue_seconds * 1e6;
-                      timing.device = run->device_seconds * 1e6;
-                      if (parts != nullptr) parts->SetRun(submitted, run->queue_seconds, run->device_seconds);
-                      CountTiming(*metrics_, timing);
-                      done(timing);
-                    });
-              });
+  turns_.Take(
+      {control,
+       {devices.begin(), devices.end()},
+       estimate.expected_ns(),
+       /*guessed=*/estimate.guessed(),
+       /*may_be_long=*/estimate.floor_ns() > estimate.expected_ns(),
+       estimate.spread_ns(),
+       &(*recording)->trials,
+       (*recording)->id},
+      [this, timing, asked, parts = request.parts, recording = *std::move(recording), slices = std::move(slices),
+       control, domain = MemoryDomainOf(request.caller.get()), integers = request.integers,
+       replaying = std::move(replaying), done = std::move(done)](absl::StatusOr<Turn> turn) mutable {
+        if (!turn.ok()) {
+          CountEnded(*metrics_, turn.status(), Place::kQueue);
+          return done(std::move(turn).status());
+        }
+        const absl::Time submitted = SteadyNow();
+        timing.queue = absl::ToDoubleMicroseconds(submitted - asked);
+        Note(parts, Part::kTurn, asked, submitted);
+        runtime::RunOptions options = {.control = control,
+                                       .results = {},
+                                       .variables = integers,
+                                       .start = replaying.get(),
+                                       .collectives = &collectives_};
+        options.control.interruption = turn->interruption();
+        options.control.domain = domain;
+        executor_.Run(recording->sequence, slices, options,
+                      [this, timing, parts, submitted, turn = *std::move(turn), replaying = std::move(replaying),
+                       done = std::move(done)](absl::StatusOr<runtime::RunResult> run) mutable {
+                        if (run.ok() || replaying->began) replaying->touched.Settle(run.status());
+                        if (run.ok()) {
+                          turn.End(static_cast<uint64_t>(run->device_seconds * 1e9));
+                        } else {
+                          turn.End();
+                        }
+                        CountEnded(*metrics_, run.status(), replaying->began ? Place::kDevice : Place::kQueue);
+                        if (!run.ok()) return done(std::move(run).status());
+                        timing.queue += run->queue_seconds * 1e6;
+                        timing.device = run->device_seconds * 1e6;
+                        if (parts != nullptr) parts->SetRun(submitted, run->queue_seconds, run->device_seconds);
+                        CountTiming(*metrics_, timing);
+                        done(timing);
+                      });
+      });
 }
 
 }  // namespace kiln::server

@@ -28,7 +28,7 @@ class EngineWithTenants {
  protected:
   EngineWithTenants() { Restart(1); }
 
-  void Restart(int devices, uint64_t memory = kMemory) {
+  void Restart(int devices, uint32_t compile_threads = EngineOptions().compile_threads, uint64_t memory = kMemory) {
     std::vector<std::unique_ptr<runtime::hal::Device>> made;
     for (int i = 0; i < devices; ++i)
       made.push_back(*runtime::null::CreateDevice({.name = absl::StrCat("NULL:", i), .memory_limit_bytes = memory}));
@@ -36,6 +36,7 @@ class EngineWithTenants {
                                 compiler::CompileObserver*) -> absl::StatusOr<CompiledProgram> {
       ++compiles_;
       if (working_ != nullptr) working_();
+      if (ending_ != nullptr) KILN_RETURN_IF_ERROR(ending_());
       v1::Executable executable;
       *executable.mutable_target() = target;
       v1::Kernel& kernel = *executable.add_kernels();
@@ -46,6 +47,7 @@ class EngineWithTenants {
     };
     EngineOptions options;
     options.sessions.domain_secret = "secret";
+    options.compile_threads = compile_threads;
     engine_ = std::make_unique<Engine>(options, std::move(made), InProcess(compile), nullptr);
   }
 
@@ -124,7 +126,8 @@ class EngineWithTenants {
   // What a small program weighs.
   const uint64_t each_ = WeightOf(0, 1, EngineOptions().program_cache_bytes);
   std::atomic<int> compiles_{0};
-  std::function<void()> working_;  // what compiling takes
+  std::function<void()> working_;         // what compiling takes
+  std::function<absl::Status()> ending_;  // and what it ends with
   std::unique_ptr<Engine> engine_;
 };
 

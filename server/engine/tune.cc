@@ -35,6 +35,7 @@ void Engine::Tune(TuneRequest request, const Control& control, TuneCallback done
     return done(MakeError(v1::UNSUPPORTED_SHARD, "schedules are searched for programs on one device alone"));
 
   auto tuning = std::make_shared<Tuning>(Tuning{std::move(request), control, std::move(done), *id, {}});
+  tuning->control.domain = MemoryDomainOf(tuning->request.caller.get());
   const auto search = [this, tuning, plain](absl::StatusOr<ProgramStore::Program> found, runtime::CacheOutcome) {
     if (!found.ok()) return tuning->done(std::move(found).status());
     if ((*found)->program->single() == nullptr)

@@ -133,7 +133,8 @@ class CountedAllocator final : public hal::Allocator {
   CountedAllocator(std::unique_ptr<hal::Allocator> inner, hal::Allocator* counts)
       : inner_(std::move(inner)), counts_(counts) {}
 
-  absl::StatusOr<std::shared_ptr<hal::Buffer>> Allocate(uint64_t bytes, hal::MemoryUse use) override {
+  absl::StatusOr<std::shared_ptr<hal::Buffer>> Allocate(uint64_t bytes, hal::MemoryUse use,
+                                                        MemoryDomain domain) override {
     struct Counted {
       std::shared_ptr<hal::Buffer> stands;  // the last to go
       std::shared_ptr<hal::Buffer> buffer;
@@ -141,7 +142,7 @@ class CountedAllocator final : public hal::Allocator {
     auto counted = std::make_shared<Counted>();
     KILN_ASSIGN_OR_RETURN(counted->stands,
                           counts_->guarantees().Allocate(nullptr, *counts_, bytes, hal::MemoryUse::kElsewhere));
-    KILN_ASSIGN_OR_RETURN(counted->buffer, inner_->Allocate(bytes, use));
+    KILN_ASSIGN_OR_RETURN(counted->buffer, inner_->Allocate(bytes, use, domain));
     hal::Buffer* const buffer = counted->buffer.get();
     return std::shared_ptr<hal::Buffer>(std::move(counted), buffer);
   }
@@ -179,15 +180,15 @@ class ExecutorDevice final : public hal::Device {
             })),
         scratch_(allocator_.get()),
         // Nothing runs on the thread that submits it: an executor may have to be waited for.
-        queue_(this, /*inline_limit_ns=*/0) {}
+        queue_(this, /*inline_limit_ns=*/0, /*done=*/nullptr, [this](size_t) { scratch_.ReleaseLarge(); }) {}
 
   absl::string_view name() const override { return name_; }
   absl::string_view description() const override { return description_; }
   const v1::Target& target() const override { return target_; }
   hal::Allocator& allocator() override { return *allocator_; }
   hal::Queue& queue() override { return queue_; }
-  absl::StatusOr<void*> Scratch(uint64_t bytes, const Account* account) override {
-    return scratch_.Get(bytes, account);
+  absl::StatusOr<void*> Scratch(uint64_t bytes, const Account* account, MemoryDomain domain) override {
+    return scratch_.Get(bytes, account, domain);
   }
 
   absl::Duration longest_run() const override { return longest_run_; }

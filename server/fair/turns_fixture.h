@@ -30,7 +30,9 @@ class QueueOnly final : public runtime::hal::Device {
     return *static_cast<runtime::hal::Allocator*>(nullptr);
   }
   runtime::hal::Queue& queue() override { return queue_; }
-  absl::StatusOr<void*> Scratch(uint64_t, const Account*) override { return absl::UnimplementedError(""); }
+  absl::StatusOr<void*> Scratch(uint64_t, const Account*, MemoryDomain) override {
+    return absl::UnimplementedError("");
+  }
   absl::StatusOr<std::unique_ptr<runtime::hal::Module>> LoadModule(const v1::Executable&) override {
     return absl::UnimplementedError("");
   }

@@ -23,7 +23,7 @@ namespace {
 class LoaderTest : public testing::Test, protected EngineWithTenants {
  protected:
   LoaderTest() : folder_(std::filesystem::path(testing::TempDir()) / absl::StrCat("loader_test.", getpid())) {
-    Restart(1, uint64_t{256} << 20);
+    Restart(1, EngineOptions().compile_threads, uint64_t{256} << 20);
     std::filesystem::create_directories(folder_);
     loader_ = std::make_unique<Loader>(*DataFolder::Open(folder_.string()), &engine_->buffers());
   }

@@ -58,9 +58,11 @@ QuotaLimits LimitsOf(const v1::Quota& quota) {
   return {
 #define HELD(Name, field, retry_ms, advice) quota.field(),
 #define RATE(Name, field, window, advice) quota.field(),
+#define EACH(Name, field, advice) quota.field(),
 #include "base/quotas.def"
 #undef HELD
 #undef RATE
+#undef EACH
   };
 }
 

@@ -177,9 +177,11 @@ enum class Limit : unsigned char {
   KILN_LIMITS(KILN_VALUE_ID)
 #define HELD(Name, field, retry_ms, advice) Name,
 #define RATE(Name, field, window, advice) Name,
+#define EACH(Name, field, advice) Name,
 #include "base/quotas.def"
 #undef HELD
 #undef RATE
+#undef EACH
 };
 template <>
 struct LabelOf<Limit> {
@@ -188,9 +190,11 @@ struct LabelOf<Limit> {
   static constexpr const char* kNames[] = {KILN_LIMITS(KILN_VALUE_NAME)
 #define HELD(Name, field, retry_ms, advice) #field,
 #define RATE(Name, field, window, advice) #field,
+#define EACH(Name, field, advice) #field,
 #include "base/quotas.def"
 #undef HELD
 #undef RATE
+#undef EACH
   };
   static constexpr size_t kMost = sizeof(kNames) / sizeof(kNames[0]);
   static const char* NameOf(size_t number, const OpenNames&) { return kNames[number]; }

@@ -46,8 +46,9 @@ absl::StatusOr<BufferTable::Record> SharedConstants::Hold(runtime::hal::Device& 
   const Digest key = KeyOf(device, dtype, shape, bytes);
   std::weak_ptr<const BufferRecord>& held = held_[key];
   if (BufferTable::Record there = held.lock()) return there;
-  KILN_ASSIGN_OR_RETURN(auto memory, runtime::hal::AllocateFor(account_, device.allocator(), bytes.size(),
-                                                               runtime::hal::MemoryUse::kProgram));
+  KILN_ASSIGN_OR_RETURN(auto memory,
+                        runtime::hal::AllocateFor(account_, device.allocator(), bytes.size(),
+                                                  runtime::hal::MemoryUse::kProgram, MemoryDomain::kNobody));
   auto record = std::make_shared<BufferRecord>();
   record->slice = runtime::hal::BufferSlice::Whole(std::move(memory));
   record->device = &device;

@@ -146,12 +146,13 @@ TEST_P(Allocation, EachDeviceHasItsOwn) {
   EXPECT_NE(New(limit() / 2, MemoryUse::kProgram, 1).buffer, nullptr);
 }
 
-TEST_P(Allocation, ScratchMemoryGrowsAndStays) {
+TEST_P(Allocation, ScratchMemoryOfADomainGrowsAndStays) {
+  const auto scratch_of = [&](uint64_t bytes) { return device().Scratch(bytes, nullptr, MemoryDomain::kFirst); };
   void *small = nullptr, *less = nullptr, *large = nullptr, *again = nullptr;
-  InQueue([&] { small = *device().Scratch(100); });
-  InQueue([&] { less = *device().Scratch(50); });
-  InQueue([&] { large = *device().Scratch(1 << 20); });
-  InQueue([&] { again = *device().Scratch(0); });
+  InQueue([&] { small = *scratch_of(100); });
+  InQueue([&] { less = *scratch_of(50); });
+  InQueue([&] { large = *scratch_of(100'000); });
+  InQueue([&] { again = *scratch_of(0); });
   EXPECT_NE(small, nullptr);
   EXPECT_EQ(less, small);
   EXPECT_NE(large, nullptr);
@@ -159,10 +160,52 @@ TEST_P(Allocation, ScratchMemoryGrowsAndStays) {
   for (void* scratch : {small, large})
     EXPECT_EQ(reinterpret_cast<uint64_t>(scratch) % runtime::hal::kBufferAlignment, 0u);
   absl::Status refused;
-  InQueue([&] { refused = device().Scratch(limit() + 1).status(); });
+  InQueue([&] { refused = scratch_of(limit() + 1).status(); });
   EXPECT_EQ(CodeOf(refused), v1::OUT_OF_MEMORY);
-  InQueue([&] { again = *device().Scratch(64); });
+  InQueue([&] { again = *scratch_of(64); });
   EXPECT_NE(again, nullptr);
+}
+
+// Results and arenas, constants, scratch: whatever it was for, and is.
+TEST_P(Allocation, NobodyFindsWhatAnotherDomainLeft) {
+  const MemoryDomain a{100}, b{101};
+  for (const uint64_t bytes : {100, 5000, 300'000}) {
+    for (const MemoryUse use : {MemoryUse::kProgram, MemoryUse::kScratch, MemoryUse::kClient}) {
+      for (const auto& [left, got] : {std::pair(a, b), std::pair(b, MemoryDomain::kNobody),
+                                      std::pair(MemoryDomain::kNobody, MemoryDomain::kNobody)}) {
+        const auto take = [&](MemoryDomain domain) {
+          return BufferSlice::Whole(device().allocator().Allocate(bytes, use, domain).value());
+        };
+        // More than one, of which each must be clear.
+        for (int round = 0; round < 2; ++round) {
+          const BufferSlice one = take(left), other = take(left);
+          for (const BufferSlice& slice : {one, other}) ASSERT_EQ(Fill(device(), slice, "\xa5"), absl::OkStatus());
+        }
+        Settle();
+        const BufferSlice one = take(got), other = take(got);
+        for (const BufferSlice& slice : {one, other})
+          EXPECT_TRUE(BytesOf(slice) == std::string(bytes, '\0')) << bytes << ", use " << static_cast<int>(use);
+      }
+    }
+  }
+}
+
+TEST_P(Allocation, NobodyFindsInScratchMemoryWhatAnotherDomainLeft) {
+  // Whose number is 0 does not find its own, either.
+  const auto leave = [&](uint64_t domain, uint64_t bytes) {
+    void* const scratch = *device().Scratch(bytes, nullptr, MemoryDomain{domain});
+    std::string held(bytes, 'x');
+    EXPECT_EQ(device().Load(scratch, bytes, held.data()), absl::OkStatus());
+    const std::string own(bytes, static_cast<char>(domain == 0 ? 1 : domain));
+    EXPECT_EQ(device().Store(own.data(), bytes, scratch), absl::OkStatus());
+    const auto others = std::count_if(held.begin(), held.end(), [domain](char byte) {
+      return byte != 0 && (domain == 0 || byte != static_cast<char>(domain));
+    });
+    EXPECT_EQ(others, 0) << bytes << " bytes for " << domain;
+  };
+  for (const uint64_t bytes : {1000, 1 << 20}) {
+    for (const uint64_t domain : {100, 101, 102, 100, 101, 0, 0, 102}) InQueue([&] { leave(domain, bytes); });
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, Allocation, ::testing::ValuesIn(RowPointers()), RowName);

@@ -229,17 +229,21 @@ TEST_F(ExecutorsTest, WhatIsKeptForLaterIsGivenBackWhereItIsShort) {
   hal::Allocator& server = servers_[0]->allocator();
   hal::Device& device = Device("a");
   const uint64_t kept = kMemoryBytes / 4;
-  absl::Notification has_scratch;
+  absl::Notification has_scratch, may_end;
   device.queue().Submit(
       [&] {
         EXPECT_TRUE(device.Scratch(kept).ok());
         has_scratch.Notify();
+        may_end.WaitForNotification();
       },
       0);
   has_scratch.WaitForNotification();
   device.allocator().Allocate(kept, hal::MemoryUse::kProgram)->reset();
   EXPECT_EQ(server.stats().in_use_bytes, 2 * kept);
-  const auto allocate = [&] { return hal::AllocateFor(nullptr, server, kMemoryBytes, hal::MemoryUse::kProgram); };
+  may_end.Notify();
+  const auto allocate = [&] {
+    return hal::AllocateFor(nullptr, server, kMemoryBytes, hal::MemoryUse::kProgram, MemoryDomain::kNobody);
+  };
   // What runs need between their kernels goes once they have ended.
   EXPECT_TRUE(Eventually([&] { return allocate().ok(); }));
   EXPECT_EQ(device.stats().memory.in_use_bytes + device.stats().memory.cached_bytes, 0u);

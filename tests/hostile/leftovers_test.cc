@@ -13,24 +13,33 @@
 #include "server/engine/memory/session.h"
 #include "tests/e2e/long_run.h"
 #include "tests/e2e/submit/submit_client.h"
+#include "tests/e2e/tenants/quota_fixture.h"
 
 namespace kiln::e2e {
 namespace {
 
 constexpr char kSecret = '\xa5';
 
+// As many bytes as a result of Sines() has, and given back: the next who wants so many gets these.
+void LeaveASecret(Stubs& stubs) {
+  const uint64_t handle = *AllocateFloats(stubs, kLongElements);
+  v1::FillRequest fill;
+  fill.mutable_buffer()->set_handle(handle);
+  fill.set_pattern(std::string(1, kSecret));
+  v1::FillResponse filled;
+  ASSERT_TRUE(Call(*stubs.buffer, &v1::BufferService::Stub::Fill, fill, filled).ok());
+  ASSERT_TRUE(Free(stubs, {handle}).ok());
+}
+
+// As the server's process sees it, whoever may read it.
+bool IsIn(const runtime::hal::BufferSlice& memory) {
+  const absl::string_view bytes(static_cast<const char*>(memory.host_data()), memory.bytes);
+  return bytes.find(std::string(64, kSecret)) != absl::string_view::npos;
+}
+
 class LeftoversTest : public ServerTest {
  protected:
-  // As many bytes as a result of Sines() has, and given back: the next who wants so many gets these.
-  void LeaveASecret() {
-    const uint64_t handle = *AllocateFloats(*stubs_, kLongElements);
-    v1::FillRequest fill;
-    fill.mutable_buffer()->set_handle(handle);
-    fill.set_pattern(std::string(1, kSecret));
-    v1::FillResponse filled;
-    ASSERT_TRUE(Call(*stubs_->buffer, &v1::BufferService::Stub::Fill, fill, filled).ok());
-    ASSERT_TRUE(Free(*stubs_, {handle}).ok());
-  }
+  void LeaveASecret() { e2e::LeaveASecret(*stubs_); }
 
   struct Got {
     absl::Status status;
@@ -72,6 +81,8 @@ TEST_F(LeftoversTest, AReadBehindARunThatFailsSeesNothingOfThem) {
   const auto session = *server_->engine().sessions().Find(opened.token());
   const auto& table = server_->engine().buffers().table();
   ASSERT_TRUE(Eventually([&] { return table.Find(7, session.get()).ok(); }));
+  // Nor is it there, for whoever would find a way to look.
+  EXPECT_FALSE(IsIn((*table.Find(7, session.get()))->slice));
   std::vector<Got> got(4);
   std::vector<std::thread> readers;
   for (Got& each : got) readers.emplace_back([&] { each = ReadUnder(opened.token(), 7); });
@@ -88,6 +99,30 @@ TEST_F(LeftoversTest, AReadBehindARunThatFailsSeesNothingOfThem) {
     EXPECT_FALSE(each.status.ok());
     EXPECT_EQ(each.secret, 0) << "of " << each.bytes;
   }
+}
+
+class LeftoversOfTenantsTest : public QuotaTest {};
+
+TEST_F(LeftoversOfTenantsTest, ARunThatIsStoppedFindsNothingOfAnotherTenants) {
+  StartWith("");
+  const std::string hash = Compile(*b_, Sines())->graph_hash();
+  const std::string token = *Open(*b_);
+  const auto session = *server_->engine().sessions().Find(token, "b");
+  const auto& table = server_->engine().buffers().table();
+  SubmitClient stream(*b_, token);
+  stream.Allocate(1, 4 * kLongElements);
+  ASSERT_TRUE(Eventually([&] { return table.Find(1, session.get()).ok(); }));
+  LeaveASecret(*a_);
+  v1::ExecuteRequest execute;
+  execute.set_graph_hash(hash);
+  AddBuffer(execute, 0, 1);
+  stream.Execute(execute, {7});
+  ASSERT_TRUE(Eventually([&] { return table.Find(7, session.get()).ok(); }));
+  const runtime::hal::BufferSlice result = (*table.Find(7, session.get()))->slice;
+  EXPECT_FALSE(IsIn(result));
+  ASSERT_TRUE(Close(*b_, token).ok());
+  // Most of it has not been written.
+  EXPECT_FALSE(IsIn(result));
 }
 
 TEST_F(LeftoversTest, MemoryThatIsGivenOutAnewIsZero) {

@@ -35,15 +35,17 @@ class CpuDevice final : public hal::Device {
                                           return absl::OkStatus();
                                         })),
         scratch_(host::Runners::kMax, host::HostScratch(allocator_.get())),
-        queue_(this, options.inline_limit_ns, [this](size_t runner) { scratch_[runner].Release(); }) {}
+        queue_(
+            this, options.inline_limit_ns, [this](size_t runner) { scratch_[runner].Release(); },
+            [this](size_t runner) { scratch_[runner].ReleaseLarge(); }) {}
 
   absl::string_view name() const override { return name_; }
   absl::string_view description() const override { return description_; }
   const v1::Target& target() const override { return target_; }
   hal::Allocator& allocator() override { return *allocator_; }
   hal::Queue& queue() override { return queue_; }
-  absl::StatusOr<void*> Scratch(uint64_t bytes, const Account* account) override {
-    return scratch_[queue_.runner()].Get(bytes, account);
+  absl::StatusOr<void*> Scratch(uint64_t bytes, const Account* account, MemoryDomain domain) override {
+    return scratch_[queue_.runner()].Get(bytes, account, domain);
   }
   absl::StatusOr<std::unique_ptr<hal::Module>> LoadModule(const v1::Executable& executable) override {
     return cpu::LoadModule(executable, *linker_, *pool_, *watch_, counters_);

@@ -35,6 +35,33 @@ TEST(CpuDevice, HoldsItsMemoryLimit) {
   EXPECT_EQ(DetailOf(refused.status())->limit_value(), 1 << 20);
 }
 
+// What runs need between their kernels is the device's again when they have ended.
+TEST(CpuDevice, LargeScratchMemoryIsKeptForNobody) {
+  constexpr uint64_t kLimit = 64 << 20, kLarge = 8 << 20, kSmall = 4096;
+  const auto device = NewDevice({.threads = 1, .memory_limit_bytes = kLimit});
+  const auto use = [&](uint64_t bytes) {
+    uint64_t meanwhile = 0;
+    device->queue().Submit(
+        [&] {
+          EXPECT_TRUE(device->Scratch(bytes, nullptr, MemoryDomain::kFirst).ok());
+          meanwhile = device->stats().memory.in_use_bytes;
+        },
+        0);
+    EXPECT_EQ(device->queue().Drain(absl::InfiniteFuture()), absl::OkStatus());
+    return meanwhile;
+  };
+  EXPECT_GE(use(kSmall), kSmall);
+  const uint64_t before = device->stats().memory.in_use_bytes;
+  for (int run = 0; run < 3; ++run) {
+    EXPECT_GE(use(kLarge), kLarge) << "it counts while it is held";
+    EXPECT_LE(device->stats().memory.in_use_bytes, before);
+    // It waits for the next run, which finds it there, and gives way to whoever needs it.
+    EXPECT_GE(device->stats().memory.cached_bytes, kLarge);
+  }
+  EXPECT_EQ(device->stats().memory.reuses, 2u);
+  EXPECT_TRUE(device->allocator().Allocate(kLimit - (1 << 20), hal::MemoryUse::kClient).ok());
+}
+
 TEST(CpuDevice, SeveralShareAPool) {
   WorkerPool::Options pool;
   pool.threads = 2;

@@ -22,7 +22,7 @@ class CardAllocator final : public hal::Allocator {
     stats_.limit_bytes = limit_bytes;
   }
 
-  absl::StatusOr<std::shared_ptr<hal::Buffer>> Allocate(uint64_t bytes, hal::MemoryUse use) override;
+  absl::StatusOr<std::shared_ptr<hal::Buffer>> Allocate(uint64_t bytes, hal::MemoryUse, MemoryDomain) override;
   void Trim() override {}
   hal::AllocatorStats stats() const override {
     absl::MutexLock lock(&mutex_);
@@ -86,7 +86,7 @@ absl::Status CardAllocator::Reserve(uint64_t bytes, uint64_t reserved) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::shared_ptr<hal::Buffer>> CardAllocator::Allocate(uint64_t bytes, hal::MemoryUse use) {
+absl::StatusOr<std::shared_ptr<hal::Buffer>> CardAllocator::Allocate(uint64_t bytes, hal::MemoryUse, MemoryDomain) {
   const uint64_t reserved =
       std::max<uint64_t>((bytes + hal::kBufferAlignment - 1) / hal::kBufferAlignment, 1) * hal::kBufferAlignment;
   KILN_RETURN_IF_ERROR(Reserve(bytes, reserved));
@@ -95,7 +95,8 @@ absl::StatusOr<std::shared_ptr<hal::Buffer>> CardAllocator::Allocate(uint64_t by
   OwnedMemory memory;
   if (status.ok()) {
     memory = OwnedMemory(card_, *address);
-    if (use == hal::MemoryUse::kClient) status = clear_(*address, reserved);
+    // The driver does not say what is in it, and this process may have had it before.
+    status = clear_(*address, reserved);
   }
   if (!status.ok()) {
     memory = OwnedMemory();

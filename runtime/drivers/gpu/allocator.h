@@ -12,8 +12,8 @@
 
 namespace kiln::runtime::gpu {
 
-// Buffers come straight from the card and go straight back, which takes long: to be wrapped in
-// a caching allocator. `device` is what they say they are on; it may still be under
+// Buffers come straight from the card, zero whatever they are for, and go straight back, which takes long: to be
+// wrapped in a caching allocator. `device` is what they say they are on; it may still be under
 // construction. `clear` zeroes memory for its next user, without waiting for that.
 std::unique_ptr<hal::Allocator> MakeCardAllocator(const hal::Device* device, Card* card, uint64_t limit_bytes,
                                                   std::function<absl::Status(Address to, uint64_t bytes)> clear);

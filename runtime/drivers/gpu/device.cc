@@ -50,8 +50,8 @@ class GpuDevice final : public hal::Device {
   const v1::Target& target() const override { return card_->facts().target; }
   hal::Allocator& allocator() override { return *allocator_; }
   hal::Queue& queue() override { return queue_; }
-  absl::StatusOr<void*> Scratch(uint64_t bytes, const Account* account) override {
-    return scratch_.Get(bytes, account);
+  absl::StatusOr<void*> Scratch(uint64_t bytes, const Account* account, MemoryDomain domain) override {
+    return scratch_.Get(bytes, account, domain);
   }
   absl::StatusOr<std::unique_ptr<hal::Module>> LoadModule(const v1::Executable& executable) override {
     return gpu::LoadModule(executable, &place_, &modules_);

@@ -32,7 +32,7 @@ absl::Status GpuQueue::CopyNow(const hal::BufferSlice& from, const hal::BufferSl
   Address bounce = 0;
   const uint64_t bounce_bytes = std::min(from.bytes, kMaxBounce);
   if (Transfers::NeedsBounce(AddressOf(from), AddressOf(to), from.bytes)) {
-    KILN_ASSIGN_OR_RETURN(void* const scratch, device_->Scratch(bounce_bytes));
+    KILN_ASSIGN_OR_RETURN(void* const scratch, device_->Scratch(bounce_bytes, nullptr, MemoryDomain::kServer));
     bounce = reinterpret_cast<Address>(scratch);
   }
   return transfers_.Inside(AddressOf(from), AddressOf(to), from.bytes, bounce, bounce_bytes);

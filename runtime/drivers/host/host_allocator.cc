@@ -77,7 +77,7 @@ class HostAllocator final : public hal::Allocator {
  public:
   HostAllocator(const hal::Device* device, uint64_t limit_bytes) : device_(device), counters_(limit_bytes) {}
 
-  absl::StatusOr<std::shared_ptr<hal::Buffer>> Allocate(uint64_t bytes, MemoryUse use) override {
+  absl::StatusOr<std::shared_ptr<hal::Buffer>> Allocate(uint64_t bytes, MemoryUse use, MemoryDomain) override {
     // Before it is rounded, since rounding could wrap.
     if (bytes > counters_.limit_bytes) return OutOfMemory(bytes);
     uint64_t reserved = bytes == 0 ? hal::kBufferAlignment : bytes + (-bytes & (hal::kBufferAlignment - 1));
@@ -90,7 +90,8 @@ class HostAllocator final : public hal::Allocator {
       data = MapPages(reserved);
     } else {
       data = std::aligned_alloc(hal::kBufferAlignment, reserved);
-      if (data != nullptr && use == MemoryUse::kClient) std::memset(data, 0, reserved);
+      // The process had it before, for whatever.
+      if (data != nullptr) std::memset(data, 0, reserved);
     }
     if (data == nullptr && use != MemoryUse::kElsewhere) {
       counters_.in_use_bytes.fetch_sub(reserved, std::memory_order_relaxed);

@@ -10,7 +10,7 @@
 
 namespace kiln::runtime::host {
 
-// Buffers come straight from the system and go straight back. `device` is what
+// Buffers come straight from the system, zero whatever they are for, and go straight back. `device` is what
 // they say they are on; it may still be under construction. `limit_bytes` bounds
 // what is handed out.
 std::unique_ptr<hal::Allocator> MakeHostAllocator(const hal::Device* device, uint64_t limit_bytes);

@@ -1,5 +1,8 @@
 #include "runtime/drivers/host/host_allocator.h"
 
+#include <algorithm>
+#include <cstddef>
+
 #include "base/error.h"
 #include "gtest/gtest.h"
 #include "runtime/drivers/host/host_scratch.h"
@@ -43,6 +46,42 @@ TEST(HostScratch, FreesTheOldBeforeItGrows) {
   EXPECT_EQ(scratch.Get(1025).status().code(), absl::StatusCode::kResourceExhausted);
   EXPECT_TRUE(scratch.Get(64).ok());
   EXPECT_EQ(allocator->stats().in_use_bytes, 64);
+}
+
+TEST(HostScratch, AnotherDomainGetsAnotherPiece) {
+  const auto allocator = MakeHostAllocator(nullptr, 1024);
+  HostScratch scratch(allocator.get());
+  constexpr MemoryDomain kA{100}, kB{101};
+  const auto take = [&](MemoryDomain domain) { return static_cast<char*>(*scratch.Get(64, nullptr, domain)); };
+  take(kA)[63] = 'a';
+  EXPECT_EQ(take(kA)[63], 'a');
+  EXPECT_EQ(take(kB)[63], 0);
+  take(MemoryDomain::kNobody)[63] = 'n';
+  EXPECT_EQ(take(MemoryDomain::kNobody)[63], 0);
+  EXPECT_EQ(allocator->stats().in_use_bytes, 64);
+}
+
+TEST(HostScratch, ReleasesWhatIsLarge) {
+  const auto allocator = MakeHostAllocator(nullptr, 8 << 20);
+  HostScratch scratch(allocator.get());
+  ASSERT_TRUE(scratch.Get(HostScratch::kKept).ok());
+  scratch.ReleaseLarge();
+  EXPECT_EQ(allocator->stats().in_use_bytes, HostScratch::kKept);
+  ASSERT_TRUE(scratch.Get(HostScratch::kKept + 1).ok());
+  scratch.ReleaseLarge();
+  EXPECT_EQ(allocator->stats().in_use_bytes, 0);
+}
+
+TEST(HostAllocator, MemoryIsZeroWhateverItIsFor) {
+  const auto allocator = MakeHostAllocator(nullptr, 8 << 20);
+  for (const uint64_t bytes : {1000, 100'000, 1 << 20}) {
+    for (int round = 0; round < 3; ++round) {
+      const auto buffer = *allocator->Allocate(bytes, MemoryUse::kProgram);
+      auto* const data = static_cast<char*>(buffer->host_data());
+      EXPECT_EQ(std::count(data, data + bytes, 0), static_cast<std::ptrdiff_t>(bytes));
+      std::fill(data, data + bytes, 'x');
+    }
+  }
 }
 
 }  // namespace

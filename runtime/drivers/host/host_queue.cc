@@ -34,11 +34,11 @@ void CopyBytes(void* to, const void* from, uint64_t bytes) {
 
 }  // namespace
 
-HostQueue::HostQueue(const hal::Device* device, uint64_t inline_limit_ns,
-                     absl::AnyInvocable<void(size_t runner) const> done)
+HostQueue::HostQueue(const hal::Device* device, uint64_t inline_limit_ns, OnEnd done, OnEnd after)
     : device_(device),
       inline_limit_ns_(inline_limit_ns),
       done_(std::move(done)),
+      after_(std::move(after)),
       runners_([this](Runner& self, bool first) { return WorkOn(self, first); }) {}
 
 HostQueue::~HostQueue() {
@@ -75,8 +75,9 @@ bool HostQueue::Own(const Runner* self) {
       left_ = work->link.next;
       work->Run();  // gone after this
       depth_.fetch_sub(1, std::memory_order_relaxed);
+      if (self != nullptr && self->is_guest()) return false;
+      if (after_) after_(runner());
       if (self == nullptr) continue;
-      if (self->is_guest()) return false;
       if (estimate_ns >= kLongNs) sched_yield();
     }
     Work* expected = &mark_;

@@ -26,9 +26,10 @@ class HostQueue final : public hal::Queue {
  public:
   // Work of up to `inline_limit_ns`, alone or together, runs on a submitting
   // thread. Transfers accept the buffers of `device`. Work may pause if there is `done`: it is called when work that
-  // had paused is over, with its runner(), on its thread, before anything else runs.
-  HostQueue(const hal::Device* device, uint64_t inline_limit_ns,
-            absl::AnyInvocable<void(size_t runner) const> done = nullptr);
+  // had paused is over, with its runner(), on its thread, before anything else runs. `after` is called so behind all
+  // other work.
+  using OnEnd = absl::AnyInvocable<void(size_t runner) const>;
+  HostQueue(const hal::Device* device, uint64_t inline_limit_ns, OnEnd done = nullptr, OnEnd after = nullptr);
   ~HostQueue() override;
 
   using hal::Queue::Submit;
@@ -70,7 +71,8 @@ class HostQueue final : public hal::Queue {
   std::atomic<uint64_t> depth_{0};
   hal::Work* left_ = nullptr;  // to run before the inbox, oldest first; the owner's
   bool stop_ = false;          // for the thread that works
-  const absl::AnyInvocable<void(size_t runner) const> done_;
+  const OnEnd done_;
+  const OnEnd after_;
   Runners runners_;  // last, as its first thread begins at once
 };
 

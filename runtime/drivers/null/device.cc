@@ -49,7 +49,9 @@ class NullDevice final : public Device {
         longest_run_(options.longest_run),
         allocator_(host::MakeHostAllocator(this, options.memory_limit_bytes)),
         scratch_(host::Runners::kMax, host::HostScratch(allocator_.get())),
-        queue_(this, /*inline_limit_ns=*/30'000, [this](size_t runner) { scratch_[runner].Release(); }) {
+        queue_(
+            this, /*inline_limit_ns=*/30'000, [this](size_t runner) { scratch_[runner].Release(); },
+            [this](size_t runner) { scratch_[runner].ReleaseLarge(); }) {
     target_.set_kind(v1::Target::NULL_TARGET);
     target_.mutable_tuning()->set_vector_bytes(16);
     target_.mutable_tuning()->set_vector_registers(16);
@@ -61,8 +63,8 @@ class NullDevice final : public Device {
   const v1::Target& target() const override { return target_; }
   hal::Allocator& allocator() override { return *allocator_; }
   hal::Queue& queue() override { return queue_; }
-  absl::StatusOr<void*> Scratch(uint64_t bytes, const Account* account) override {
-    return scratch_[queue_.runner()].Get(bytes, account);
+  absl::StatusOr<void*> Scratch(uint64_t bytes, const Account* account, MemoryDomain domain) override {
+    return scratch_[queue_.runner()].Get(bytes, account, domain);
   }
 
   absl::StatusOr<std::unique_ptr<hal::Module>> LoadModule(const v1::Executable& executable) override {

@@ -77,17 +77,15 @@ class RemoteDevice final : public hal::Device, public hal::Remote {
       : line_(std::move(line)),
         description_(std::move(description)),
         target_(offer.target),
-        allocator_(MakeCachingAllocator(MakeRangeAllocator(
-                                            this, {offer.base, offer.reach, offer.limit_bytes},
-                                            [this](uint64_t address, uint64_t bytes, std::function<void()> done) {
-                                              Clear(address, bytes, std::move(done));
-                                            },
-                                            [this] { return line_.Health(); }),
-                                        offer.limit_bytes / 4,
-                                        [this](void* data, uint64_t bytes) {
-                                          Clear(reinterpret_cast<uint64_t>(data), bytes, nullptr);
-                                          return absl::OkStatus();
-                                        })),
+        allocator_(MakeCachingAllocator(
+            MakeRangeAllocator(
+                this, {offer.base, offer.reach, offer.limit_bytes},
+                [this](uint64_t address, uint64_t bytes, std::function<void()> done) {
+                  Clear(address, bytes, std::move(done));
+                },
+                [this] { return line_.Health(); }),
+            offer.limit_bytes / 4,
+            [this](void* data, uint64_t bytes) { return ClearNow(reinterpret_cast<uint64_t>(data), bytes); })),
         scratch_(allocator_.get()),
         queue_(std::make_unique<RemoteQueue>(this, &line_)) {}
   ~RemoteDevice() override {
@@ -103,8 +101,8 @@ class RemoteDevice final : public hal::Device, public hal::Remote {
   const v1::Target& target() const override { return target_; }
   hal::Allocator& allocator() override { return *allocator_; }
   hal::Queue& queue() override { return *queue_; }
-  absl::StatusOr<void*> Scratch(uint64_t bytes, const Account* account) override {
-    return scratch_.Get(bytes, account);
+  absl::StatusOr<void*> Scratch(uint64_t bytes, const Account* account, MemoryDomain domain) override {
+    return scratch_.Get(bytes, account, domain);
   }
 
   absl::StatusOr<std::unique_ptr<hal::Module>> LoadModule(const v1::Executable& executable) override {
@@ -149,9 +147,16 @@ class RemoteDevice final : public hal::Device, public hal::Remote {
   }
 
  private:
+  // Not by the device's lane: whoever asks for memory may be its work, and has it before what waits there.
+  absl::Status ClearNow(uint64_t address, uint64_t bytes) {
+    return line_.Blame(line_.board->End(line_.board->Begin(line_.rank, line_.shared_lane, Command::kClear,
+                                                           cluster::Packer().Number(address).Number(bytes).Take())));
+  }
   void Clear(uint64_t address, uint64_t bytes, std::function<void()> done) {
+    // An error means that the device is dead: nobody reads it again.
+    if (done == nullptr) return ClearNow(address, bytes).IgnoreError();
     if (queue_ != nullptr) return queue_->Clear(address, bytes, std::move(done));
-    if (done != nullptr) done();
+    done();
   }
 
   const Line line_;

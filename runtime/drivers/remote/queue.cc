@@ -120,7 +120,7 @@ void RemoteQueue::Clear(uint64_t address, uint64_t bytes, std::function<void()> 
       [this, address, bytes, done = std::move(done)] {
         // An error means that the device is dead: nobody reads it again.
         line_.Ask(Command::kClear, cluster::Packer().Number(address).Number(bytes).Take()).IgnoreError();
-        if (done != nullptr) done();
+        done();
       },
       kEstimateNs);
 }

@@ -50,7 +50,7 @@ class RemoteQueue final : public hal::Queue {
   void Fill(hal::BufferSlice to, absl::string_view pattern, hal::DoneCallback done) override;
   uint64_t depth() const override { return order_.depth(); }
 
-  // Zeroes memory that is not in use; then calls `done`, which may be null.
+  // Zeroes memory that is not in use; then calls `done`.
   void Clear(uint64_t address, uint64_t bytes, std::function<void()> done);
 
  private:

@@ -31,7 +31,7 @@ class RangeAllocator final : public hal::Allocator {
     free_[range.base] = range.bytes;
   }
 
-  absl::StatusOr<std::shared_ptr<hal::Buffer>> Allocate(uint64_t bytes, hal::MemoryUse use) override;
+  absl::StatusOr<std::shared_ptr<hal::Buffer>> Allocate(uint64_t bytes, hal::MemoryUse, MemoryDomain) override;
   void Trim() override {}
   hal::AllocatorStats stats() const override {
     absl::MutexLock lock(&mutex_);
@@ -74,7 +74,7 @@ class RangeAllocator::RangeBuffer final : public hal::Buffer {
   const uint64_t reserved_;
 };
 
-absl::StatusOr<std::shared_ptr<hal::Buffer>> RangeAllocator::Allocate(uint64_t bytes, hal::MemoryUse use) {
+absl::StatusOr<std::shared_ptr<hal::Buffer>> RangeAllocator::Allocate(uint64_t bytes, hal::MemoryUse, MemoryDomain) {
   KILN_RETURN_IF_ERROR(health_());
   uint64_t address, reserved;
   bool used_before;
@@ -94,7 +94,8 @@ absl::StatusOr<std::shared_ptr<hal::Buffer>> RangeAllocator::Allocate(uint64_t b
     ++stats_.buffers;
     ++stats_.allocations;
   }
-  if (use == hal::MemoryUse::kClient && used_before) clear_(address, reserved, nullptr);
+  // Large memory is cleared as it is freed; but of small pieces beside each other comes large memory, too.
+  if (used_before) clear_(address, reserved, nullptr);
   return std::make_shared<RangeBuffer>(this, address, bytes, reserved);
 }
 

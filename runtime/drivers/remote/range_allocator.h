@@ -26,10 +26,9 @@ struct Range {
   bool host_sees = false;
 };
 
-// `clear` has [address, address + bytes) read as zeroes for all that the device is asked
-// after the call, and lets go of whole pages. It calls `done`, if there is one, when that
-// has happened: only then may freed memory be allocated again, since its next user may
-// be work that comes before the clearing. `health` must be OK for new memory. The range
+// `clear` has [address, address + bytes) read as zeroes, and lets go of whole pages. Without `done` that has happened
+// when it returns; else `done` is called when it has: only then may freed memory be allocated again, since its next
+// user may be work that comes before the clearing. `health` must be OK for new memory. The range
 // is all zero at first. The allocator outlives what `clear` has begun.
 std::unique_ptr<hal::Allocator> MakeRangeAllocator(const hal::Device* device, const Range& range, ClearFunction clear,
                                                    std::function<absl::Status()> health);

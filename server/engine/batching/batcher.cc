@@ -165,6 +165,8 @@ void Batcher::Start(const LinePtr& line, uint64_t number, std::vector<Waiting> m
   for (const Waiting& waiting : joined->members) {
     parts.push_back(&waiting.part);
     control.deadline = std::max(control.deadline, waiting.member->control().deadline);
+    // Callers that are not known pay alike.
+    if (waiting.member->control().domain != control.domain) control.domain = MemoryDomain::kNobody;
   }
   Join(line->kind, parts, joined->run);
   joined->run.request.parts = &joined->parts;

@@ -174,8 +174,9 @@ absl::Status BindParameter(const Program& program, size_t index, const BufferTab
     const uint64_t bytes = first.shape.BytesAt(bound.variables);
     for (size_t share = 0; share < shares; ++share) {
       runtime::hal::Allocator& allocator = program.device_of_taken(value.first + share).allocator();
-      KILN_ASSIGN_OR_RETURN(auto buffer, runtime::hal::AllocateFor(AccountOf(caller), allocator, bytes,
-                                                                   runtime::hal::MemoryUse::kProgram));
+      KILN_ASSIGN_OR_RETURN(
+          auto buffer, runtime::hal::AllocateFor(AccountOf(caller), allocator, bytes, runtime::hal::MemoryUse::kProgram,
+                                                 MemoryDomainOf(caller)));
       bound.slices.push_back(BufferSlice::Whole(std::move(buffer)));
       bound.records.push_back(nullptr);
     }

@@ -74,6 +74,7 @@ void Execution::Run(absl::Duration waited, absl::AnyInvocable<void(const Execute
   if (status.ok()) status = CheckInlineResults(inline_bytes);
   if (status.ok()) status = PayForAnswer(inline_bytes);
   if (status.ok()) status = CheckRate(control_.account, Quota::kDeviceSeconds);
+  if (status.ok()) status = CheckSecondsOf(control_.account, result_.program->cost());
   if (status.ok() && request_.results_named) status = CheckNames();
   if (status.ok() && request_.results_named && single) status = MakeNamedResults();
   if (status.ok() && !request_.settled_by_caller) {

@@ -52,7 +52,7 @@ absl::Status Execution::MakeNamedResults() {
     runtime::hal::Allocator& allocator = loaded().device_of_given(i).allocator();
     KILN_ASSIGN_OR_RETURN(
         auto memory, runtime::hal::AllocateFor(control_.account, allocator, given[i].shape.BytesAt(bound_.variables),
-                                               runtime::hal::MemoryUse::kProgram));
+                                               runtime::hal::MemoryUse::kProgram, control_.domain));
     named_.back() = BufferSlice::Whole(std::move(memory));
   }
   result_.results.resize(given.size());

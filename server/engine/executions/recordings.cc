@@ -105,7 +105,7 @@ absl::StatusOr<SequenceStep> ToStep(const v1::RecordedStep& message, const Store
 
 absl::StatusOr<Recordings::Handle> Recordings::Record(const v1::RecordSequenceRequest& request,
                                                       const RecordedPrograms& programs, const TrustDomain& domain,
-                                                      PayFn pay) {
+                                                      const Account* account, PayFn pay) {
   const auto count = static_cast<size_t>(request.steps_size());
   if (count > runtime::kMaxSteps) return runtime::RecordingTooLarge("steps", runtime::kMaxSteps, count);
   size_t arguments = 0;
@@ -132,6 +132,7 @@ absl::StatusOr<Recordings::Handle> Recordings::Record(const v1::RecordSequenceRe
                     absl::StrCat("a replay is estimated to take ", whole,
                                  " seconds on this device; this server takes less than ", max_run_seconds_));
   }
+  KILN_RETURN_IF_ERROR(CheckEach(account, Quota::kSecondsOfARun, seconds));
   const Digest id = RecordingKey(programs.keys, request);
   return cache_.GetOrCompute(id, [&]() -> absl::StatusOr<runtime::ProgramCache<Recording>::Entry> {
     KILN_ASSIGN_OR_RETURN(auto sequence, runtime::Sequence::Make(programs.device, std::move(steps)));
@@ -145,6 +146,7 @@ absl::StatusOr<Recordings::Handle> Recordings::Record(const v1::RecordSequenceRe
     recording->sequence = std::move(sequence);
     recording->programs = programs.programs;
     recording->charge = std::move(charge);
+    recording->run_seconds = seconds;
     return {{std::move(recording), bytes}};
   });
 }

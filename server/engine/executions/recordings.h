@@ -30,7 +30,8 @@ struct Recording {
   // Its programs, with what is paid for them, and what is paid for all else.
   std::vector<ProgramStore::Program> programs;
   Charge charge;
-  mutable Trials trials;  // of its replays, by their deadlines
+  double run_seconds = 0;  // of a replay, as it is estimated
+  mutable Trials trials;   // of its replays, by their deadlines
 };
 
 // What a request to record is about: its programs, found, in the request's order.
@@ -56,10 +57,11 @@ class Recordings {
   //                                        another number of memories than of devices
   //   MISSING_ARGUMENT, UNKNOWN_ARGUMENT   a slot too few or too many
   //   GRAPH_TOO_LARGE                      all steps together take too long
+  //   QUOTA_EXCEEDED                       they do for `account`, which may be null
   // and those of runtime::Sequence::Make and of `pay` (ProgramStore::Pay).
   using PayFn = absl::FunctionRef<absl::StatusOr<Charge>(uint64_t bytes)>;
   absl::StatusOr<Handle> Record(const v1::RecordSequenceRequest& request, const RecordedPrograms& programs,
-                                const TrustDomain& domain, PayFn pay);
+                                const TrustDomain& domain, const Account* account, PayFn pay);
 
   // NEED_GRAPH, as for a program, if it is not there or no longer, or another domain's.
   absl::StatusOr<Handle> Find(absl::string_view id, const TrustDomain& domain);

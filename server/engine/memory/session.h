@@ -71,6 +71,7 @@ class Session {
                    const TenantRulesCell* rules = nullptr)
       : tenant_(std::move(tenant)),
         domain_(domain),
+        memory_domain_(NewMemoryDomain(domain)),
         account_(account),
         rules_(rules),
         names_(account),
@@ -78,6 +79,8 @@ class Session {
 
   const std::string& tenant() const { return tenant_; }
   const TrustDomain& domain() const { return domain_; }
+  // All of a tenant's sessions have one; without a tenant each has its own.
+  MemoryDomain memory_domain() const { return memory_domain_; }
   Account* account() const { return account_; }
   // As they are now, for as long as the session lives; null: there are none.
   const TenantRules* rules() const { return rules_ == nullptr ? nullptr : &rules_->get(); }
@@ -113,6 +116,7 @@ class Session {
  private:
   const std::string tenant_;
   const TrustDomain domain_;
+  const MemoryDomain memory_domain_;
   Account* const account_;
   const TenantRulesCell* const rules_;
   HandleNames names_;
@@ -132,6 +136,9 @@ using SessionPtr = std::shared_ptr<Session>;
 inline uint64_t FlowOf(const Session& session) { return reinterpret_cast<uintptr_t>(&session); }
 inline Account* AccountOf(const Session* caller) { return caller == nullptr ? nullptr : caller->account(); }
 inline const TenantRules* RulesOf(const Session* caller) { return caller == nullptr ? nullptr : caller->rules(); }
+inline MemoryDomain MemoryDomainOf(const Session* caller) {
+  return caller == nullptr ? MemoryDomain::kWithoutSession : caller->memory_domain();
+}
 inline TrustDomain DomainOf(const Session* caller) { return caller == nullptr ? TrustDomain() : caller->domain(); }
 
 }  // namespace kiln::server

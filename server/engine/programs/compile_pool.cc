@@ -31,12 +31,18 @@ struct CompilePool::Job {
   std::optional<std::list<Job*>::iterator> stoppable;
 };
 
+struct CompilePool::Watched {
+  absl::AnyInvocable<void()> off;
+  runtime::hal::LaunchControl control;
+  std::optional<std::list<Waiting>::iterator> place;
+};
+
 CompilePool::CompilePool(uint32_t threads, size_t most_aside)
     : places_(threads), most_aside_(most_aside), jobs_({.budget_ns = std::numeric_limits<uint64_t>::max() / 2}) {
   KILN_CHECK(threads > 0);
   absl::MutexLock lock(&mutex_);
   for (uint32_t i = 0; i < threads; ++i) StartThread();
-  watch_ = std::thread([this] { Watch(); });
+  watch_ = std::thread([this] { WatchAll(); });
 }
 
 void CompilePool::StartThread() {
@@ -73,32 +79,68 @@ void CompilePool::Schedule(const runtime::hal::LaunchControl& control, absl::Any
     absl::MutexLock lock(&mutex_);
     if (control.cancelled != nullptr || control.deadline != absl::InfiniteFuture())
       job->stoppable = stoppable_.insert(stoppable_.end(), job);
-    first = jobs_.waiting() == 0;
+    first = jobs_.waiting() == 0 && watched_.empty();
     jobs_.Push(job->entry, owner, kGuessNs);
     changed_.Signal();
   }
   if (first) bell_.Ring();
 }
 
-void CompilePool::Watch() {
+CompilePool::Waiting CompilePool::Watch(const runtime::hal::LaunchControl& control, absl::AnyInvocable<void()> off) {
+  auto watched = std::make_shared<Watched>();
+  if (control.cancelled == nullptr && control.deadline == absl::InfiniteFuture()) return watched;
+  watched->off = std::move(off);
+  watched->control = control;
+  bool first = false;
+  {
+    absl::MutexLock lock(&mutex_);
+    first = jobs_.waiting() == 0 && watched_.empty();
+    watched->place = watched_.insert(watched_.end(), watched);
+  }
+  if (first) bell_.Ring();
+  return watched;
+}
+
+void CompilePool::Forget(const Waiting& waiting) {
+  absl::AnyInvocable<void()> off;  // gone after the lock
+  absl::MutexLock lock(&mutex_);
+  if (!waiting->place.has_value()) return;
+  off = std::move(waiting->off);
+  watched_.erase(*std::exchange(waiting->place, std::nullopt));
+}
+
+std::vector<absl::AnyInvocable<void()>> CompilePool::TakeUnwanted() {
+  std::vector<absl::AnyInvocable<void()>> unwanted;
+  for (auto each = stoppable_.begin(); each != stoppable_.end();) {
+    Job* const job = *each++;
+    if (job->control.Check().ok()) continue;
+    jobs_.Open(jobs_.Remove(job->entry));
+    stoppable_.erase(*job->stoppable);
+    unwanted.push_back(std::move(job->run));
+    delete job;
+  }
+  for (auto each = watched_.begin(); each != watched_.end();) {
+    const Waiting waiting = *each++;
+    if (waiting->control.Check().ok()) continue;
+    unwanted.push_back(std::move(waiting->off));
+    watched_.erase(*std::exchange(waiting->place, std::nullopt));
+  }
+  return unwanted;
+}
+
+void CompilePool::WatchAll() {
   for (absl::Duration wait = absl::InfiniteDuration();;) {
     bell_.Wait(wait);
-    std::vector<std::unique_ptr<Job>> unwanted;
+    std::vector<absl::AnyInvocable<void()>> unwanted;
     {
       absl::MutexLock lock(&mutex_);
       if (watch_ends_) return;
-      for (auto each = stoppable_.begin(); each != stoppable_.end();) {
-        Job* const job = *each++;
-        if (job->control.Check().ok()) continue;
-        jobs_.Open(jobs_.Remove(job->entry));
-        stoppable_.erase(*job->stoppable);
-        unwanted.emplace_back(job);
-      }
+      unwanted = TakeUnwanted();
       if (!unwanted.empty()) changed_.SignalAll();
       if (jobs_.waiting() > 0) SetAsideWhatIsLong(SteadyNow());
-      wait = jobs_.waiting() == 0 ? absl::InfiniteDuration() : kLook;
+      wait = jobs_.waiting() == 0 && watched_.empty() ? absl::InfiniteDuration() : kLook;
     }
-    for (const std::unique_ptr<Job>& job : unwanted) job->run();
+    for (absl::AnyInvocable<void()>& call : unwanted) call();
   }
 }
 
@@ -157,6 +199,7 @@ CompilePool::Look CompilePool::look() const {
     absl::MutexLock lock(&mutex_);
     look.threads = places_;
     look.waiting = jobs_.waiting();
+    look.joined = watched_.size();
     for (const Job* const job : running_) {
       if (job != nullptr) look.running.push_back({job->tenant, job->since});
     }

@@ -54,6 +54,14 @@ class CompilePool {
   // The server's own, which are one caller together.
   void Schedule(absl::AnyInvocable<void()> job) { Schedule(runtime::hal::LaunchControl(), std::move(job)); }
 
+  // Somebody who waits for what another's job makes: `off` is called once, on a thread of the pool's, soon after
+  // `control` does not want it any more, unless it is forgotten before. No job: it waits for no thread.
+  struct Watched;
+  using Waiting = std::shared_ptr<Watched>;
+  Waiting Watch(const runtime::hal::LaunchControl& control, absl::AnyInvocable<void()> off);
+  // Its control is looked at no more. Of one whose `off` has been called, or is, nothing.
+  void Forget(const Waiting& waiting);
+
   // For people.
   struct Running {
     uint64_t tenant = 0;  // FairOwner's
@@ -62,6 +70,7 @@ class CompilePool {
   struct Look {
     size_t threads = 0;  // beside those of what is set aside
     size_t waiting = 0;
+    size_t joined = 0;             // wait for another's job (Watch)
     std::vector<Running> running;  // first who runs longest
   };
   Look look() const;
@@ -75,7 +84,9 @@ class CompilePool {
   // The next job, when there is one and a place for it; null at the end.
   std::unique_ptr<Job> Next(size_t thread);
   // Until the end: calls those that are not wanted any more, and sets aside what takes long.
-  void Watch();
+  void WatchAll();
+  // They must be called without the lock.
+  std::vector<absl::AnyInvocable<void()>> TakeUnwanted() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void SetAsideWhatIsLong(absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const size_t places_, most_aside_;
@@ -83,6 +94,7 @@ class CompilePool {
   absl::CondVar changed_;  // what may be served, or the end
   FairQueue jobs_ ABSL_GUARDED_BY(mutex_);
   std::list<Job*> stoppable_ ABSL_GUARDED_BY(mutex_);  // of those that wait
+  std::list<Waiting> watched_ ABSL_GUARDED_BY(mutex_);
   std::vector<Job*> running_ ABSL_GUARDED_BY(mutex_);  // by thread; null: it has none
   size_t aside_ ABSL_GUARDED_BY(mutex_) = 0;
   bool ending_ ABSL_GUARDED_BY(mutex_) = false;

@@ -103,6 +103,31 @@ TEST_F(CompilePoolTest, NothingIsSetAsideForItsOwnCaller) {
   EXPECT_EQ(most, 1);
 }
 
+TEST_F(CompilePoolTest, WhoWaitsForAnothersJobIsToldUnlessForgotten) {
+  Occupy();
+  std::atomic<bool> cancelled{false}, other{false};
+  absl::Notification told;
+  std::atomic<int> times{0};
+  const CompilePool::Waiting waiting = pool_.Watch({&cancelled}, [&] {
+    ++times;
+    told.Notify();
+  });
+  const CompilePool::Waiting forgotten = pool_.Watch({&other}, [&] { ++times; });
+  const CompilePool::Waiting endless = pool_.Watch(LaunchControl(), [&] { ++times; });
+  EXPECT_EQ(pool_.look().waiting, 0u) << "it waits for no thread";
+  EXPECT_EQ(pool_.look().joined, 2u);
+  pool_.Forget(forgotten);
+  pool_.Forget(forgotten);
+  other = true;
+  cancelled = true;
+  told.WaitForNotification();
+  pool_.Forget(waiting);
+  pool_.Forget(endless);
+  EXPECT_EQ(times, 1);
+  EXPECT_EQ(pool_.look().joined, 0u);
+  release_.Notify();
+}
+
 TEST_F(CompilePoolTest, AllRunsBeforeThePoolIsGone) {
   std::atomic<int> ran{0};
   std::atomic<bool> cancelled{true};

@@ -136,7 +136,7 @@ absl::Status DeviceTimer::MakeScratch(const v1::Signature& signature) {
   for (const v1::Signature::Parameter& parameter : signature.parameters()) {
     KILN_ASSIGN_OR_RETURN(
         auto buffer, device_.allocator().guarantees().Allocate(control_.account, device_.allocator(), parameter.bytes(),
-                                                               runtime::hal::MemoryUse::kProgram));
+                                                               runtime::hal::MemoryUse::kProgram, control_.domain));
     scratch_.push_back(runtime::hal::BufferSlice::Whole(std::move(buffer)));
   }
   for (size_t i = 0; i < scratch_.size(); ++i) KILN_RETURN_IF_ERROR(Fill(signature, i));

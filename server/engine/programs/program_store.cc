@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/graph/devices.h"
 #include "runtime/exec/load.h"
+#include "server/engine/programs/joiner.h"
 #include "server/engine/programs/program_key.h"
 
 namespace kiln::server {
@@ -16,10 +17,6 @@ namespace {
 
 // They read and link, which takes about a millisecond.
 constexpr uint32_t kLoadThreads = 2;
-
-bool EndedByItsCaller(const absl::Status& status) {
-  return status.code() == absl::StatusCode::kCancelled || status.code() == absl::StatusCode::kDeadlineExceeded;
-}
 
 bool Has(const absl::Status& status, v1::ErrorCode code) {
   const auto detail = DetailOf(status);
@@ -38,6 +35,14 @@ absl::Status NeedGraph(const ProgramId& id) {
   detail.set_field("graph_hash");
   return MakeError(detail, absl::StrCat("no program for graph ", absl::BytesToHexString(id.graph_hash.view()), " on ",
                                         id.device->name(), " with these options; send the graph once"));
+}
+
+absl::Status CheckSecondsOf(const Account* account, const v1::Cost& cost) {
+  return CheckEach(account, Quota::kSecondsOfARun, static_cast<double>(cost.run_ns()) / 1e9);
+}
+
+bool EndedByItsCaller(const absl::Status& status) {
+  return status.code() == absl::StatusCode::kCancelled || status.code() == absl::StatusCode::kDeadlineExceeded;
 }
 
 bool FromCache(const StoredProgram& program, runtime::CacheOutcome how) {
@@ -68,33 +73,50 @@ ProgramStore::Program ProgramStore::Find(const ProgramId& id) {
   return program;
 }
 
+void ProgramStore::Ask(const Digest& key, const Control& control, StartFn start, Callback callback, RetryFn retry) {
+  bool first = false;
+  const auto joiner = std::make_shared<Joiner<Callback>>(std::move(callback));
+  cache_.GetOrStart(
+      key,
+      [&first, &start](Cache::Finish finish) {
+        first = true;
+        start(std::move(finish));
+      },
+      [joiner, retry = std::move(retry)](Cache::Result result, runtime::CacheOutcome how) mutable {
+        Callback answer = joiner->Take();
+        if (answer == nullptr) return;
+        if (!result.ok() && how == runtime::CacheOutcome::kJoined && retry(result.status(), answer)) return;
+        if (result.ok() && how == runtime::CacheOutcome::kHit) (*result)->hits.fetch_add(1, std::memory_order_relaxed);
+        answer(std::move(result), how);
+      });
+  // Who began it is looked after where it is made.
+  if (first) return;
+  joiner->WatchBy(pool_, control,
+                  [control](Callback& answer) { answer(control.Check(), runtime::CacheOutcome::kJoined); });
+}
+
 void ProgramStore::GetOrCompile(const ProgramId& id, const v1::Graph& graph, const compiler::Options& options,
                                 const Control& control, Callback callback) {
   if (absl::Status wanted = control.Check(); !wanted.ok()) {
     return callback(std::move(wanted), runtime::CacheOutcome::kComputed);
   }
-  cache_.GetOrStart(
-      id.key,
-      [this, id, &graph, options, control](Cache::Finish finish) {
-        const ProgramId exact = AsSent(id, graph);
-        if (!MayBeElsewhere(exact)) return ScheduleCompile(exact, graph, options, control, std::move(finish));
-        loads_->Schedule(control, [this, exact, &graph, options, control, finish = std::move(finish)]() mutable {
-          if (absl::Status wanted = control.Check(); !wanted.ok()) return finish(std::move(wanted));
-          auto loaded = Load(exact, options, /*sent=*/true);
-          if (!loaded.ok()) return finish(std::move(loaded).status());
-          if (loaded->has_value()) return finish(**std::move(loaded));
-          ScheduleCompile(exact, graph, options, control, std::move(finish));
-        });
-      },
-      [this, id, &graph, options, control, callback = std::move(callback)](Cache::Result result,
-                                                                           runtime::CacheOutcome how) mutable {
+  const auto start = [this, &id, &graph, &options, &control](Cache::Finish finish) {
+    const ProgramId exact = AsSent(id, graph);
+    if (!MayBeElsewhere(exact)) return ScheduleCompile(exact, graph, options, control, std::move(finish));
+    loads_->Schedule(control, [this, exact, &graph, options, control, finish = std::move(finish)]() mutable {
+      if (absl::Status wanted = control.Check(); !wanted.ok()) return finish(std::move(wanted));
+      auto loaded = Load(exact, options, /*sent=*/true);
+      if (!loaded.ok()) return finish(std::move(loaded).status());
+      if (loaded->has_value()) return finish(**std::move(loaded));
+      ScheduleCompile(exact, graph, options, control, std::move(finish));
+    });
+  };
+  Ask(id.key, control, start, std::move(callback),
+      [this, id, &graph, options, control](const absl::Status& why, Callback& answer) {
         // Whoever began it may have been without the graph, or gone by now.
-        if (!result.ok() && how == runtime::CacheOutcome::kJoined &&
-            (EndedByItsCaller(result.status()) || Has(result.status(), v1::NEED_GRAPH))) {
-          return GetOrCompile(id, graph, options, control, std::move(callback));
-        }
-        if (result.ok() && how == runtime::CacheOutcome::kHit) (*result)->hits.fetch_add(1, std::memory_order_relaxed);
-        callback(std::move(result), how);
+        if (!EndedByItsCaller(why) && !Has(why, v1::NEED_GRAPH)) return false;
+        GetOrCompile(id, graph, options, control, std::move(answer));
+        return true;
       });
 }
 
@@ -108,73 +130,31 @@ void ProgramStore::GetOrLoad(const ProgramId& id, const compiler::Options& optio
     if (program == nullptr) return callback(NeedGraph(id), runtime::CacheOutcome::kComputed);
     return callback(std::move(program), runtime::CacheOutcome::kHit);
   }
-  cache_.GetOrStart(
-      id.key,
-      [this, id, options, control](Cache::Finish finish) {
-        loads_->Schedule(control, [this, id, options, control, finish = std::move(finish)]() mutable {
-          if (absl::Status wanted = control.Check(); !wanted.ok()) return finish(std::move(wanted));
-          auto loaded = Load(id, options, /*sent=*/false);
-          if (!loaded.ok()) return finish(std::move(loaded).status());
-          if (!loaded->has_value()) return finish(NeedGraph(id));
-          finish(**std::move(loaded));
-        });
-      },
-      [this, id, options, control, callback = std::move(callback)](Cache::Result result,
-                                                                   runtime::CacheOutcome how) mutable {
-        if (!result.ok() && how == runtime::CacheOutcome::kJoined && EndedByItsCaller(result.status())) {
-          return GetOrLoad(id, options, control, std::move(callback));
-        }
-        if (result.ok() && how == runtime::CacheOutcome::kHit) (*result)->hits.fetch_add(1, std::memory_order_relaxed);
-        callback(std::move(result), how);
-      });
-}
-
-void ProgramStore::ScheduleCompile(const ProgramId& id, const v1::Graph& graph, const compiler::Options& options,
-                                   const Control& control, Cache::Finish finish) {
-  auto place = PlaceToCompile(control.account);
-  if (!place.ok()) return finish(std::move(place).status());
-  // Whoever is answered may compile again.
-  finish = [place = *std::move(place), finish = std::move(finish)](absl::StatusOr<Cache::Entry> entry) mutable {
-    place.Release();
-    finish(std::move(entry));
-  };
-  auto job = [this, id, &graph, options, control, finish = std::move(finish)]() mutable {
-    // It may have waited in the pool's queue for long.
-    if (absl::Status wanted = control.Check(); !wanted.ok()) return finish(std::move(wanted));
-    if (disk_ == nullptr) return finish(Compile(id, graph, options, control));
-    absl::StatusOr<Cache::Entry> entry;
-    {
-      // Another server that has the lock is compiling the same, and then it is stored. Where it must not be told
-      // whether anybody is, no other tenant's is waited for.
-      const bool others = id.shares() && id.sharing != CacheSharing::kHidden;
-      const v1::StoredHeader header =
-          disk_->HeaderOf(others ? id.shared : id.domain, id.graph_hash, id.target, id.device->target(), options);
-      const auto lock = disk_->store().LockKey(header.key(), [&control] { return !control.Check().ok(); });
+  const auto start = [this, &id, &options, &control](Cache::Finish finish) {
+    loads_->Schedule(control, [this, id, options, control, finish = std::move(finish)]() mutable {
       if (absl::Status wanted = control.Check(); !wanted.ok()) return finish(std::move(wanted));
-      auto loaded = Load(id, options, /*sent=*/true, /*again=*/true);
+      auto loaded = Load(id, options, /*sent=*/false);
       if (!loaded.ok()) return finish(std::move(loaded).status());
-      entry = loaded->has_value() ? **std::move(loaded) : Compile(id, graph, options, control);
-    }
-    finish(std::move(entry));
+      if (!loaded->has_value()) return finish(NeedGraph(id));
+      finish(**std::move(loaded));
+    });
   };
-  if (options.beam > 0 && tuning_queue_ != nullptr) return tuning_queue_->Schedule(control, std::move(job));
-  pool_->Schedule(control, std::move(job));
+  Ask(id.key, control, start, std::move(callback),
+      [this, id, options, control](const absl::Status& why, Callback& answer) {
+        if (!EndedByItsCaller(why)) return false;
+        GetOrLoad(id, options, control, std::move(answer));
+        return true;
+      });
 }
 
 absl::StatusOr<ProgramStore::Cache::Entry> ProgramStore::Compile(const ProgramId& id, const v1::Graph& graph,
                                                                  const compiler::Options& options,
-                                                                 const Control& control) {
+                                                                 const Control& control, std::shared_ptr<Code>& code) {
   if (id.shares()) return CompileShared(id, graph, options, control);
   const absl::Time begin = SteadyNow();
-  std::shared_ptr<Code> code;
-  if (share_code_) {
-    // This thread is the pool's own, so it may wait for another device's compilation.
-    KILN_ASSIGN_OR_RETURN(code, codes_.GetOrCompute(CodeKey(id, id.domain, options),
-                                                    [&] { return MakeCode(id, graph, options, control); }));
-  } else {
-    KILN_ASSIGN_OR_RETURN(CodeCache::Entry made, MakeCode(id, graph, options, control));
-    code = std::move(made.value);
-  }
+  KILN_ASSIGN_OR_RETURN(CodeCache::Entry made, MakeCode(id, graph, options, control));
+  code = std::move(made.value);
+  code->compile_us = static_cast<uint64_t>(absl::ToInt64Microseconds(SteadyNow() - begin));
   KILN_ASSIGN_OR_RETURN(Cache::Entry entry, Keep(id, code->program, code->graph));
   entry.value->compile_us = static_cast<uint64_t>(absl::ToInt64Microseconds(SteadyNow() - begin));
   Publish(id, id.domain, options, code->program, *entry.value, /*replaces=*/false);
@@ -223,8 +203,9 @@ ProgramStore::CodeCache::Entry ProgramStore::EntryOf(std::shared_ptr<Code> code)
   return {std::move(code), bytes};
 }
 
-absl::StatusOr<CompiledProgram> ProgramStore::Made(const ProgramId& id, const v1::Graph& graph,
-                                                   const compiler::Options& options, const Control& control) {
+absl::StatusOr<CompiledProgram> ProgramStore::CompileOrSearch(const ProgramId& id, const v1::Graph& graph,
+                                                              const compiler::Options& options,
+                                                              const Control& control) {
   // Schedules are searched for programs on one device alone.
   if (options.beam == 0 || tuning_queue_ == nullptr || NamesSeveralDevices(graph)) {
     const Meter meter(control.account, Quota::kCompileSeconds);
@@ -240,7 +221,7 @@ absl::StatusOr<ProgramStore::CodeCache::Entry> ProgramStore::MakeCode(const Prog
                                                                       const Control& control) {
   compiles_.fetch_add(1, std::memory_order_relaxed);
   auto code = std::make_shared<Code>();
-  KILN_ASSIGN_OR_RETURN(code->program, Made(id, graph, options, control));
+  KILN_ASSIGN_OR_RETURN(code->program, CompileOrSearch(id, graph, options, control));
   code->graph = graph.SerializeAsString();
   if (!id.shares()) {
     code->domain = id.domain;
@@ -327,6 +308,7 @@ absl::StatusOr<ProgramStore::Cache::Entry> ProgramStore::Keep(const ProgramId& i
                                                               std::string graph) {
   auto stored = std::make_shared<StoredProgram>();
   KILN_ASSIGN_OR_RETURN(stored->program, LoadOn(id, program));
+  KILN_RETURN_IF_ERROR(CheckSecondsOf(id.account, stored->cost()));
   stored->device = id.device;
   stored->domain = id.domain;
   stored->graph_hash = id.graph_hash;

@@ -126,6 +126,12 @@ inline uint64_t WeightOf(uint64_t bytes, uint64_t modules, uint64_t limit_bytes)
   return std::max(bytes, modules * (limit_bytes / kMaxModules));
 }
 
+// QUOTA_EXCEEDED: one run is estimated to take longer than those of this tenant may.
+absl::Status CheckSecondsOf(const Account* account, const v1::Cost& cost);
+
+// Whether what somebody had made failed because that one went away.
+bool EndedByItsCaller(const absl::Status& status);
+
 // Whether a request that got a program so was spared a compilation.
 bool FromCache(const StoredProgram& program, runtime::CacheOutcome how);
 
@@ -205,17 +211,35 @@ class ProgramStore {
   };
   using CodeCache = runtime::ProgramCache<Code>;
 
-  // On the pool; other servers that share the folder are kept from compiling the same.
+  // cache_'s GetOrStart, for a caller that is answered when it is not wanted any more. `retry` has asked again, or
+  // says that a joined failure is the caller's own. Both are called as the cache calls.
+  using StartFn = absl::FunctionRef<void(Cache::Finish)>;
+  using RetryFn = absl::AnyInvocable<bool(const absl::Status& why, Callback& answer)>;
+  void Ask(const Digest& key, const Control& control, StartFn start, Callback callback, RetryFn retry);
+
+  // -- One thread compiles (compile_once.cc)
   void ScheduleCompile(const ProgramId& id, const v1::Graph& graph, const compiler::Options& options,
                        const Control& control, Cache::Finish finish);
+  // For all devices of the target.
+  void CompileForAll(const ProgramId& id, const v1::Graph& graph, const compiler::Options& options,
+                     const Control& control, Cache::Finish finish);
+  // With the code, if it was compiled and not found.
+  using Made = absl::AnyInvocable<void(absl::StatusOr<Cache::Entry> entry, std::shared_ptr<Code> code)>;
+  // On the pool; other servers that share the folder are kept from compiling the same.
+  void OnPool(const ProgramId& id, const v1::Graph& graph, const compiler::Options& options, const Control& control,
+              Made made);
+  absl::StatusOr<Cache::Entry> LoadOrCompile(const ProgramId& id, const v1::Graph& graph,
+                                             const compiler::Options& options, const Control& control,
+                                             std::shared_ptr<Code>& code);
   absl::StatusOr<Cache::Entry> Compile(const ProgramId& id, const v1::Graph& graph, const compiler::Options& options,
-                                       const Control& control);
+                                       const Control& control, std::shared_ptr<Code>& code);
+
   static CodeCache::Entry EntryOf(std::shared_ptr<Code> code);
   absl::StatusOr<CodeCache::Entry> MakeCode(const ProgramId& id, const v1::Graph& graph,
                                             const compiler::Options& options, const Control& control);
   // By the compiler, or by a search.
-  absl::StatusOr<CompiledProgram> Made(const ProgramId& id, const v1::Graph& graph, const compiler::Options& options,
-                                       const Control& control);
+  absl::StatusOr<CompiledProgram> CompileOrSearch(const ProgramId& id, const v1::Graph& graph,
+                                                  const compiler::Options& options, const Control& control);
   void Publish(const ProgramId& id, const TrustDomain& domain, const compiler::Options& options,
                const CompiledProgram& program, StoredProgram& stored, bool replaces);
   // None if there is no such program, or none that can be loaded, or none that its tenant may know of. `sent`: it

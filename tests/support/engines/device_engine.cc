@@ -140,6 +140,7 @@ absl::StatusOr<InterpResult> DeviceEngine::RunLoaded(const std::shared_ptr<runti
 
 absl::StatusOr<std::vector<double>> DeviceEngine::RunPlaced(const Placed& placed, int count) {
   runtime::RunOptions options;
+  options.control.domain = MemoryDomain::kFirst;  // as one tenant's runs
   options.results = placed.results;
   options.variables = placed.variables;
   // One thread completes all runs of a device, in order.

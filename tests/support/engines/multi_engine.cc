@@ -123,6 +123,7 @@ absl::StatusOr<InterpResult> MultiEngine::RunLoaded(const std::shared_ptr<const 
     }
   }
   runtime::RunOptions run_options;
+  run_options.control.domain = MemoryDomain::kFirst;  // as one tenant's runs
   run_options.variables = values;
   absl::StatusOr<std::vector<BufferSlice>> results;
   absl::Notification done;
