@@ -43,11 +43,11 @@ TEST(TuningText, HasSizesOfAllAndFiguresOfCoresThatWereMeasured) {
     })pb");
   EXPECT_EQ(TuningText(response), R"(
 device  cores  vector bytes  registers  L1      L2     L3  lanes  shared
-CPU:0       2            64         32  48 KiB  2 MiB   -      -  -
-CUDA:0    132             -          -  -       -       -     32  228 KiB
+CPU:0       2            64         32  48 KiB  2 MiB  -   -      -
+CUDA:0    132  -             -          -       -      -      32  228 KiB
 
 device  FMAs a cycle  FMA latency  loads a cycle  L2 load  L2 store  far bytes a cycle  gathered element
-CPU:0              2            4              2      1.5         4                  8                 -
+CPU:0              2            4              2      1.5         4                  8  -
 in the core's cycles; FMAs, loads and stores are of whole vectors, far is beyond the L2 cache
 
 )");
@@ -60,7 +60,7 @@ TEST(TuningText, SaysThatNothingWasMeasured) {
                                     })pb")),
             R"(
 device  cores  vector bytes  registers  L1  L2  L3  lanes  shared
-CPU:0       2             -          -  -   -   -       -  -
+CPU:0       2  -             -          -   -   -   -      -
 
 no core was measured: schedules are those of a usual one
 
