@@ -220,6 +220,13 @@ absl::Status CheckConfig(const v1::ServerConfig& config) {
                       absl::StrCat(sessions.default_lease_seconds(), " is not between 1 and the longest lease, ",
                                    sessions.max_lease_seconds()));
   }
+  const v1::ServerConfig::ConnectionLimits& connections = config.connection_limits();
+  if (connections.max_streams() == 0) return BadSetting("connection_limits.max_streams", "none");
+  if (connections.max_bytes() != 0 && connections.max_bytes() < LargestMessage(config)) {
+    return BadSetting("connection_limits.max_bytes",
+                      absl::StrCat("less than the largest message, which graph_limits.max_bytes makes ",
+                                   LargestMessage(config), " bytes"));
+  }
   if (config.stream_limits().max_commands() == 0) return BadSetting("stream_limits.max_commands", "none");
   const v1::ServerConfig::BeamLimits& beam = config.beam_limits();
   if (beam.max_width() > 256) return BadSetting("beam_limits.max_width", "more than 256");

@@ -95,8 +95,15 @@ const std::vector<ConfigRow>& ConfigRows() {
        "with tenants"},
       {"compile_limits.max_seconds", "120", "longest compilation in such a process"},
       {"compile_limits.max_memory_bytes", "4294967296", "most memory of such a process"},
+      {"fault_folder", "",
+       "folder for the graphs on which such a process failed without an answer, for a report: the last 32, at most "
+       "64 MiB (docs/operations.md); empty: none are kept"},
       {"connection_limits.max_connections", "0", "most connections; 0 is as many as there may be descriptors for"},
       {"connection_limits.max_per_address", "0", "most connections from one address; 0 is half of all"},
+      {"connection_limits.max_streams", "1024", "most calls under way on one connection; its client has more wait"},
+      {"connection_limits.max_bytes", "0",
+       "memory of gRPC's for what comes and goes, of all connections together, beyond which it ends calls; 0 is an "
+       "eighth of the machine's, and 2 GiB at least"},
       {"keepalive_seconds", "20",
        "how long a silent client may stay silent, and then leave a ping unanswered; 0 is for ever"},
       {"shared_memory.max_bytes", "0",

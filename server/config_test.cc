@@ -141,6 +141,8 @@ TEST(ConfigTest, FaultsNameTheField) {
       {"--log_level=loud", "log_level", "loud"},
       {"--session_limits_default_lease_seconds=0", "session_limits.default_lease_seconds", "between 1 and"},
       {"--session_limits_max_lease_seconds=9", "session_limits.default_lease_seconds", "longest lease, 9"},
+      {"--connection_limits_max_streams=0", "connection_limits.max_streams", "none"},
+      {"--connection_limits_max_bytes=1000000", "connection_limits.max_bytes", "201326592 bytes"},
       {"--gpus=all", "gpus", "auto, none, cuda, hip or cuda,hip"},
       {"--gpu_memory_percent=101", "gpu_memory_percent", "more than 100"},
       {"--trace_buffer_bytes=268435457", "trace_buffer_bytes", "more than 256 MiB"},

@@ -1,7 +1,6 @@
 #include "server/rpc_server.h"
 
-#include <grpcpp/ext/proto_server_reflection_plugin.h>
-#include <grpcpp/health_check_service_interface.h>
+#include <grpcpp/resource_quota.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
@@ -14,9 +13,11 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "compiler/options/version.h"
 #include "grpc/health/v1/health.grpc.pb.h"
+#include "runtime/drivers/cpu/machine.h"
 #include "server/admin/admin_port.h"
 #include "server/admin/pages.h"
 #include "server/build_id.h"
@@ -47,23 +48,6 @@
 namespace kiln::server {
 namespace {
 
-// Linking the reflection library is enough to switch it on in every server of
-// the process; this decides it for one.
-class Reflection final : public grpc::ServerBuilderOption {
- public:
-  explicit Reflection(bool on) : on_(on) {}
-  void UpdateArguments(grpc::ChannelArguments*) override {}
-  void UpdatePlugins(std::vector<std::unique_ptr<grpc::ServerBuilderPlugin>>* plugins) override {
-    auto plugin = std::make_unique<grpc::reflection::ProtoServerReflectionPlugin>();
-    const auto same = [&plugin](const auto& other) { return other->name() == plugin->name(); };
-    plugins->erase(std::remove_if(plugins->begin(), plugins->end(), same), plugins->end());
-    if (on_) plugins->push_back(std::move(plugin));
-  }
-
- private:
-  const bool on_;
-};
-
 // A client whose machine is gone says nothing, and an upload of its holds memory
 // until the stream ends: pings find out, however little there is to send.
 void KeepAlive(uint32_t seconds, grpc::ServerBuilder& builder) {
@@ -76,6 +60,17 @@ void KeepAlive(uint32_t seconds, grpc::ServerBuilder& builder) {
 
 // How long a connection may take to say how it is encrypted, or that it speaks HTTP/2.
 constexpr int kHandshakeMillis = 20'000;
+
+// What strangers may have gRPC keep before a call of theirs is let in: of a request it keeps the message, of a stream
+// that says nothing some kilobytes. Beyond the quota gRPC ends calls, with RESOURCE_EXHAUSTED.
+void Bound(const v1::ServerConfig::ConnectionLimits& limits, grpc::ServerBuilder& builder) {
+  constexpr uint64_t kLeast = uint64_t{2} << 30;
+  const uint64_t bytes =
+      limits.max_bytes() == 0 ? std::max(runtime::cpu::UsableMemoryBytes() / 8, kLeast) : limits.max_bytes();
+  builder.SetResourceQuota(grpc::ResourceQuota("connections").Resize(bytes));
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS,
+                             static_cast<int>(std::min<uint32_t>(limits.max_streams(), INT_MAX)));
+}
 
 // A message is bounded as it comes; what a small compressed one becomes would not be. gRPC
 // answers it UNIMPLEMENTED, naming the algorithm.
@@ -139,7 +134,8 @@ RpcServer::RpcServer(const v1::ServerConfig& config, std::unique_ptr<Engine> eng
                      std::unique_ptr<SharedMemoryListener> shared_memory, std::unique_ptr<DataFolder> data_folder,
                      std::unique_ptr<ModelRepository> models, std::unique_ptr<Logs> logs,
                      std::unique_ptr<Identity> identity, std::shared_ptr<spdlog::logger> log)
-    : log_(std::move(log)),
+    : listen_(config.listen()),
+      log_(std::move(log)),
       engine_(std::move(engine)),
       logs_(std::move(logs)),
       identity_(std::move(identity)),
@@ -150,7 +146,8 @@ RpcServer::RpcServer(const v1::ServerConfig& config, std::unique_ptr<Engine> eng
       requests_(std::max(std::thread::hardware_concurrency(), 1u)) {
   watch_ = std::make_unique<DeviceWatch>(*engine_, gate_);
   services_ = MakeServices({*engine_, gate_, requests_, *log_, shared_memory_.get(), loader_.get(), watch_.get(),
-                            identity_.get(), state_.get(), logs_.get(), models_.get()});
+                            identity_.get(), state_.get(), logs_.get(), models_.get()},
+                           !config.no_reflection());
 }
 
 absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(const v1::ServerConfig& config,
@@ -193,7 +190,6 @@ absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(const v1::ServerConf
                                                 std::move(identity), std::move(log)));
   self->tls_ = std::move(tls);
   KILN_RETURN_IF_ERROR(self->StartExport(config));
-  grpc::EnableDefaultHealthCheckService(true);
   grpc::ServerBuilder builder;
   KILN_ASSIGN_OR_RETURN(self->port_, Port::Open(config.listen(), LimitsOf(config), self->log_));
   self->port_number_ = self->port_->port();
@@ -206,23 +202,23 @@ absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(const v1::ServerConf
     users = std::make_shared<UnixUsers>(builder);
   }
   for (const auto& service : self->services_) builder.RegisterService(service.get());
-  builder.SetOption(std::make_unique<Reflection>(!config.no_reflection()));
+  builder.RegisterService(&self->health_.service());
   builder.SetMaxReceiveMessageSize(static_cast<int>(LargestMessage(config)));
   RefuseCompressed(builder);
   builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeMillis);
   KeepAlive(config.keepalive_seconds(), builder);
+  Bound(config.connection_limits(), builder);
   if (!config.capture().empty()) KILN_RETURN_IF_ERROR(self->StartCapture(config, builder));
   self->server_ = builder.BuildAndStart();
   if (self->server_ == nullptr) return absl::UnavailableError("gRPC cannot serve");
   if (self->models_ != nullptr) self->models_->Start();
   if (prepare != nullptr) {
-    // gRPC calls every server healthy until it hears otherwise. Nobody has been told the
-    // port yet.
-    self->server_->GetHealthCheckService()->SetServingStatus("", false);
+    // Nobody has been told the port yet.
+    self->health_.SetServingStatus("", false);
     self->preparing_ = std::thread([self = self.get(), prepare = std::move(prepare)] {
       prepare(*self->engine_, self->stop_preparing_);
       // Once the server drains, it stays NOT_SERVING.
-      self->server_->GetHealthCheckService()->SetServingStatus("", true);
+      self->health_.SetServingStatus("", true);
       self->prepared_.store(true);
     });
   } else {
@@ -238,8 +234,7 @@ absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(const v1::ServerConf
     parameters.fd = connection;
     acceptor->HandleNewConnection(&parameters);
   });
-  self->device_health_ =
-      std::make_unique<DeviceHealth>(self->engine_->devices(), *self->server_->GetHealthCheckService(), self->log_);
+  self->device_health_ = std::make_unique<DeviceHealth>(self->engine_->devices(), self->health_, self->log_);
   if (!config.admin_listen().empty()) {
     PagesOptions pages;
     pages.serving = [self = self.get()] { return self->prepared_.load() && !self->gate_.announced(); };
@@ -297,9 +292,15 @@ absl::Status RpcServer::StartCapture(const v1::ServerConfig& config, grpc::Serve
     row.set_name(std::string(device->name()));
     row.set_description(std::string(device->description()));
   }
-  KILN_ASSIGN_OR_RETURN(auto capture, Capture::Create(config.capture(), config.capture_max_bytes(), header, log_));
+  KILN_ASSIGN_OR_RETURN(auto capture, Capture::Create(config.capture(), {config.capture_max_bytes()}, header, log_));
   std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> taps;
-  taps.push_back(CaptureCalls(std::move(capture)));
+  // Who is not known is served nothing, so there is nothing of it to play.
+  const auto caller = [identity = identity_.get()](const grpc::ServerContextBase& context) {
+    if (identity == nullptr) return std::make_optional(context.peer());
+    const auto tenant = Identify(*identity, context);
+    return tenant.ok() ? std::make_optional((*tenant)->name) : std::nullopt;
+  };
+  taps.push_back(CaptureCalls(std::move(capture), caller));
   builder.experimental().SetInterceptorCreators(std::move(taps));
   return absl::OkStatus();
 }
@@ -323,13 +324,18 @@ std::shared_ptr<grpc::Channel> RpcServer::InProcessChannel() {
 
 void RpcServer::AnnounceEnd() {
   gate_.AnnounceClosing();
-  server_->GetHealthCheckService()->Shutdown();  // of the whole and of each device, whatever is said of them later
+  health_.Shutdown();  // of the whole and of each device, whatever is said of them later
 }
 
 bool RpcServer::Answers(absl::Duration patience) {
+  const absl::Time end = SteadyNow() + patience;
+  if (!port_->Accepts(patience)) {
+    log_->error("event=port_dead listen={}", listen_);
+    return false;
+  }
   const auto stub = grpc::health::v1::Health::NewStub(InProcessChannel());
   grpc::ClientContext context;
-  context.set_deadline(absl::ToChronoTime(absl::Now() + patience));
+  context.set_deadline(absl::ToChronoTime(absl::Now() + (end - SteadyNow())));
   grpc::health::v1::HealthCheckResponse response;
   return stub->Check(&context, {}, &response).error_code() != grpc::StatusCode::DEADLINE_EXCEEDED;
 }

@@ -15,6 +15,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "kiln/v1/config.pb.h"
+#include "server/services/health.h"
 #include "server/services/requests/gate.h"
 #include "server/services/requests/request_pool.h"
 
@@ -74,7 +75,8 @@ class RpcServer {
   // send their calls elsewhere before the port is closed.
   void AnnounceEnd();
 
-  // Whether gRPC answers a call within `patience`, whatever the answer is.
+  // Whether the port accepts a connection within `patience`, and gRPC answers a call, whatever the answer is. Until
+  // Drain.
   bool Answers(absl::Duration patience);
 
   // Ends service: health says NOT_SERVING, new requests get SHUTTING_DOWN, those
@@ -95,6 +97,7 @@ class RpcServer {
   // Has what comes by `builder`'s port captured.
   absl::Status StartCapture(const v1::ServerConfig& config, grpc::ServerBuilder& builder);
 
+  const std::string listen_;
   const std::shared_ptr<spdlog::logger> log_;
   const std::unique_ptr<Engine> engine_;
   const std::unique_ptr<Logs> logs_;                           // outlives the identity, which tells of its file
@@ -108,6 +111,7 @@ class RpcServer {
   RequestPool requests_;
   std::unique_ptr<OtlpExporter> otlp_;  // null where it is off; ends before the engine
   std::unique_ptr<DeviceWatch> watch_;
+  HealthService health_;
   std::vector<std::unique_ptr<grpc::Service>> services_;
   std::unique_ptr<grpc::Server> server_;
   std::unique_ptr<DeviceHealth> device_health_;

@@ -27,6 +27,7 @@
 #include "server/backends.h"
 #include "server/build_id.h"
 #include "server/compile_worker/compile_workers.h"
+#include "server/compile_worker/fault_folder.h"
 #include "server/compile_worker/job.h"
 #include "server/compile_worker/zygote.h"
 #include "server/config.h"
@@ -87,6 +88,15 @@ absl::StatusOr<Compilers> BaseCompilers(const v1::ServerConfig& config, const v1
   options.memory_bytes = config.compile_limits().max_memory_bytes();
   options.max_time = absl::Seconds(config.compile_limits().max_seconds());
   options.metrics = std::move(metrics);
+  std::shared_ptr<FaultFolder> folder;
+  if (!config.fault_folder().empty()) {
+    KILN_ASSIGN_OR_RETURN(folder, FaultFolder::Open(config.fault_folder()));
+  }
+  options.on_fault = [folder, &log](const v1::Graph& graph, absl::string_view name, absl::string_view what) {
+    const auto file = folder == nullptr ? absl::StatusOr<std::string>("none") : folder->Keep(name, graph);
+    log.error("event=compiler_fault graph={} what=\"{}\" file={}", std::string(name), absl::CEscape(what),
+              file.ok() ? *file : absl::StrCat("none reason=\"", absl::CEscape(file.status().message()), "\""));
+  };
   options.idle = std::max(1u, config.compile_threads() == 0 ? 2u : config.compile_threads());
   compiler::Options compile;
   compile.limits = limits;

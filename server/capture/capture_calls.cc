@@ -122,30 +122,35 @@ std::string BytesOf(const grpc::ByteBuffer& buffer) {
 // One call. gRPC may call it from several threads, but for each direction from one at a time.
 class Tap final : public grpc::experimental::Interceptor {
  public:
-  Tap(std::shared_ptr<Capture> capture, const Row& row) : capture_(std::move(capture)), row_(row) {}
+  Tap(std::shared_ptr<Capture> capture, const CapturedCallerFn& caller, const grpc::ServerContextBase& context,
+      const Row& row)
+      : capture_(std::move(capture)), caller_(caller), context_(context), row_(row) {}
   ~Tap() override {
-    if (call_ != 0 && !ended_) capture_->End(call_, grpc::Status(grpc::StatusCode::CANCELLED, ""));
+    if (!ended_) capture_->End(call_, grpc::Status(grpc::StatusCode::CANCELLED, ""));
   }
 
   void Intercept(grpc::experimental::InterceptorBatchMethods* methods) override {
     if (methods->QueryInterceptionHookPoint(InterceptionHookPoints::POST_RECV_INITIAL_METADATA)) {
       const auto& metadata = *methods->GetRecvInitialMetadata();
       const auto token = metadata.find(kSessionHeader);
-      call_ = capture_->Begin(row_.method, token == metadata.end()
-                                               ? absl::string_view()
-                                               : absl::string_view(token->second.data(), token->second.size()));
+      if (const std::optional<std::string> caller = caller_(context_); caller.has_value()) {
+        call_ =
+            capture_->Begin(*caller, row_.method,
+                            token == metadata.end() ? absl::string_view()
+                                                    : absl::string_view(token->second.data(), token->second.size()));
+      }
     }
     if (methods->QueryInterceptionHookPoint(InterceptionHookPoints::POST_RECV_MESSAGE)) {
       // Services take their messages as bytes.
       const auto* message = static_cast<const grpc::ByteBuffer*>(methods->GetRecvMessage());
-      if (message != nullptr && capture_->on()) {
+      if (message != nullptr && call_.on()) {
         std::string bytes = BytesOf(*message);
         if (row_.received != nullptr) row_.received(*capture_, bytes);
         capture_->Received(call_, std::move(bytes));
       }
     }
     if (methods->QueryInterceptionHookPoint(InterceptionHookPoints::PRE_SEND_MESSAGE)) {
-      grpc::ByteBuffer* message = capture_->on() ? methods->GetSerializedSendMessage() : nullptr;
+      grpc::ByteBuffer* message = call_.on() ? methods->GetSerializedSendMessage() : nullptr;
       if (message != nullptr) {
         std::string bytes = BytesOf(*message);
         if (row_.sent != nullptr) row_.sent(*capture_, bytes);
@@ -161,32 +166,37 @@ class Tap final : public grpc::experimental::Interceptor {
 
  private:
   const std::shared_ptr<Capture> capture_;
+  const CapturedCallerFn& caller_;
+  const grpc::ServerContextBase& context_;
   const Row& row_;
-  uint64_t call_ = 0;
+  Capture::Call call_;
   bool ended_ = false;
 };
 
 class Taps final : public grpc::experimental::ServerInterceptorFactoryInterface {
  public:
-  explicit Taps(std::shared_ptr<Capture> capture) : capture_(std::move(capture)) {
+  Taps(std::shared_ptr<Capture> capture, CapturedCallerFn caller)
+      : capture_(std::move(capture)), caller_(std::move(caller)) {
     for (const Row& row : kCaptured) {
       rows_.emplace("/kiln.v1." + absl::StrReplaceAll(row.method, {{".", "/"}}), &row);
     }
   }
   grpc::experimental::Interceptor* CreateServerInterceptor(grpc::experimental::ServerRpcInfo* info) override {
     const auto row = rows_.find(info->method());
-    return row == rows_.end() ? nullptr : new Tap(capture_, *row->second);
+    return row == rows_.end() ? nullptr : new Tap(capture_, caller_, *info->server_context(), *row->second);
   }
 
  private:
   const std::shared_ptr<Capture> capture_;
+  const CapturedCallerFn caller_;
   absl::flat_hash_map<std::string, const Row*> rows_;
 };
 
 }  // namespace
 
-std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface> CaptureCalls(std::shared_ptr<Capture> capture) {
-  return std::make_unique<Taps>(std::move(capture));
+std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface> CaptureCalls(std::shared_ptr<Capture> capture,
+                                                                                    CapturedCallerFn caller) {
+  return std::make_unique<Taps>(std::move(capture), std::move(caller));
 }
 
 }  // namespace kiln::server

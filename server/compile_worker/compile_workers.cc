@@ -21,6 +21,7 @@
 #include "base/error.h"
 #include "google/protobuf/io/coded_stream.h"
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"
+#include "server/compile_worker/fault_folder.h"
 #include "server/compile_worker/job.h"
 #include "server/compile_worker/sandbox.h"
 #include "server/compile_worker/zygote.h"
@@ -59,6 +60,17 @@ Digest NameOf(const v1::Graph& graph, const v1::Target& target, const compiler::
   for (const std::string& part : {graph.SerializeAsString(), target.SerializeAsString(), options.Fingerprint()})
     hasher.Update(Blake3Of(part).view());
   return hasher.Finish();
+}
+
+const v1::Graph& GraphOf(const v1::CompileJob& job) {
+  return job.has_gradient() ? job.gradient().graph() : job.graph();
+}
+
+// The failure of a job, with the name by which its graph can be reported and found.
+absl::Status WithName(const absl::Status& status, absl::string_view name) {
+  v1::ErrorDetail detail = *DetailOf(status);
+  detail.set_field(std::string(name));
+  return MakeError(detail, absl::StrCat(status.message(), "; the graph is ", name));
 }
 
 // Of the process behind a pidfd; 0 if it is gone.
@@ -260,7 +272,10 @@ absl::Status CompileWorkers::Do(const v1::CompileJob& job, absl::FunctionRef<Dig
     hasher.Update(name().view());
     return hasher.Finish();
   };
-  if (!quarantine_.Empty()) KILN_RETURN_IF_ERROR(quarantine_.Check(its_name(), SteadyNow()));
+  if (!quarantine_.Empty()) {
+    const absl::Status free = quarantine_.Check(its_name(), SteadyNow());
+    if (!free.ok()) return WithName(free, FaultName(GraphOf(job)));
+  }
   auto memory = SealedMemory(job.SerializeAsString());
   if (!memory.ok()) return NoZygote(memory.status().message());
   // A worker may have ended while nobody looked: the next one has not.
@@ -286,9 +301,11 @@ absl::Status CompileWorkers::Do(const v1::CompileJob& job, absl::FunctionRef<Dig
     worker.reset();
     Count(cause);
     quarantine_.Note(its_name(), SteadyNow());
+    const std::string graph = FaultName(GraphOf(job));
+    if (options_.on_fault != nullptr) options_.on_fault(GraphOf(job), graph, what);
     absl::MutexLock lock(&mutex_);
     ++stats_.crashed;
-    return CompilerFault(what);
+    return WithName(CompilerFault(what), graph);
   };
   if (answer.what == 0) return crashed("ended before it was done", WorkerExit::kCrashed);
   if (answer.what != kResult || !answer.fd.valid()) return crashed("gave an answer that is none");

@@ -10,6 +10,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
@@ -50,6 +51,9 @@ struct CompileWorkersOptions {
   uint64_t max_resident_bytes = uint64_t{512} << 20;
   // Where those that are no more are counted; may be null.
   std::shared_ptr<Metrics> metrics;
+  // Hears of each graph that ended its worker, by its name (FaultName) and what became of it. On the thread of its
+  // caller, who waits meanwhile. May be null.
+  std::function<void(const v1::Graph& graph, absl::string_view name, absl::string_view what)> on_fault;
 };
 
 struct CompileWorkersStats {

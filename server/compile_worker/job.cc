@@ -145,7 +145,7 @@ v1::CompileJobResult RunJob(const v1::CompileJob& job, const CompilerInProcess& 
 
 absl::Status CompilerFault(absl::string_view what) {
   return MakeError(v1::COMPILER_FAULT, absl::StrCat("the process that compiled this graph ", what,
-                                                    "; nothing else is affected. Please report the graph"));
+                                                    "; nothing else is affected. Please report it, with the graph"));
 }
 
 absl::StatusOr<CompiledProgram> FromResult(v1::CompileJobResult result, compiler::CompileObserver* observer) {

@@ -135,7 +135,8 @@ Engine::~Engine() {
 }
 
 absl::StatusOr<ProgramId> Engine::Identify(const v1::Graph* graph, absl::string_view hash, absl::string_view device,
-                                           const compiler::Options& options, const Session* caller) const {
+                                           const compiler::Options& options, const Session* caller,
+                                           const GraphHash* hashed) const {
   ProgramId id;
   id.domain = DomainOf(caller);
   id.account = AccountOf(caller);
@@ -157,7 +158,12 @@ absl::StatusOr<ProgramId> Engine::Identify(const v1::Graph* graph, absl::string_
     if (nodes > options_.limits.max_nodes) return GraphHas(nodes, "nodes", options_.limits.max_nodes);
     const uint64_t bytes = graph->ByteSizeLong();
     if (bytes > options_.limits.max_bytes) return GraphHas(bytes, "bytes", options_.limits.max_bytes);
-    KILN_ASSIGN_OR_RETURN(const GraphHash graph_hash, HashGraph(*graph));
+    GraphHash graph_hash;
+    if (hashed != nullptr) {
+      graph_hash = *hashed;
+    } else {
+      KILN_ASSIGN_OR_RETURN(graph_hash, HashGraph(*graph));
+    }
     id.graph_hash.bytes = graph_hash.bytes;
     if (!hash.empty() && hash != id.graph_hash.view()) {
       return BadHash(v1::HASH_MISMATCH,
@@ -199,7 +205,7 @@ void Engine::Compile(const CompileRequest& request, const Control& asking, Compi
   control.domain = MemoryDomainOf(request.caller.get());  // of a search's runs
   const auto options = Settled(request.options);
   if (!options.ok()) return done(options.status());
-  const auto id = Identify(request.graph, "", request.device, *options, request.caller.get());
+  const auto id = Identify(request.graph, "", request.device, *options, request.caller.get(), request.hashed);
   if (!id.ok()) return done(id.status());
   store_.GetOrCompile(
       *id, *request.graph, *options, control,
@@ -234,7 +240,8 @@ std::optional<store::DiskStats> Engine::disk_stats() const {
 ProgramStore::Program Engine::FindProgram(const ExecuteRequest& request) {
   const auto options = Settled(request.options);
   if (!options.ok()) return nullptr;
-  const auto id = Identify(request.graph, request.graph_hash, request.device, *options, request.caller.get());
+  const auto id =
+      Identify(request.graph, request.graph_hash, request.device, *options, request.caller.get(), request.hashed);
   return id.ok() ? store_.Find(*id) : nullptr;
 }
 
@@ -299,7 +306,8 @@ void Engine::Execute(ExecuteRequest request, const Control& asking, ExecuteCallb
   const ExecuteRequest& asked = execution->request();
   if (asked.program != nullptr) return Begin(execution, asked.program, /*from_cache=*/true);
   const absl::Time begin = SteadyNow();
-  const auto id = Identify(asked.graph, asked.graph_hash, asked.device, asked.options, asked.caller.get());
+  const auto id =
+      Identify(asked.graph, asked.graph_hash, asked.device, asked.options, asked.caller.get(), asked.hashed);
   if (!id.ok()) return execution->Fail(id.status());
   const absl::Time identified = SteadyNow();
   execution->timing().verify = absl::ToDoubleMicroseconds(identified - begin);

@@ -91,6 +91,47 @@ void Port::Stop() {
   sockets_.reset();
 }
 
+bool Port::Accepts(absl::Duration patience) {
+  const absl::Time end = SteadyNow() + patience;
+  const std::vector<int>& listeners = sockets_->descriptors();
+  return std::all_of(listeners.begin(), listeners.end(), [&](int listener) { return AcceptsAt(listener, end); });
+}
+
+// Whoever accepts closes it at once. So does a port that is full, or without descriptors: it lives.
+bool Port::AcceptsAt(int listener, absl::Time end) {
+  std::string name;
+  const int probe = MakeProbe(listener, name);
+  if (probe < 0) return true;
+  {
+    absl::MutexLock lock(&probes_mutex_);
+    probes_.insert(name);
+  }
+  const int fault = ConnectProbe(probe, listener);
+  // The queue of those that wait is full: nobody accepts, or not soon enough.
+  bool taken = fault != 0 && fault != EINPROGRESS && fault != ECONNREFUSED && fault != EAGAIN;
+  while (!taken && (fault == 0 || fault == EINPROGRESS)) {
+    const absl::Duration left = std::min(end - SteadyNow(), absl::Hours(1));
+    if (left <= absl::ZeroDuration()) break;
+    pollfd wait = {probe, POLLIN, 0};
+    if (poll(&wait, 1, static_cast<int>(absl::ToInt64Milliseconds(absl::Ceil(left, absl::Milliseconds(1))))) <= 0)
+      continue;
+    char byte;
+    // The end, or that it was cut off after it was accepted; a connection that was refused is neither.
+    const ssize_t got = recv(probe, &byte, 1, 0);
+    taken = got >= 0 || errno == ECONNRESET;
+    if (!taken && errno != EAGAIN && errno != EINTR) break;
+  }
+  close(probe);
+  absl::MutexLock lock(&probes_mutex_);
+  probes_.erase(name);
+  return taken;
+}
+
+bool Port::IsProbe(int connection) {
+  absl::MutexLock lock(&probes_mutex_);
+  return !probes_.empty() && probes_.contains(PeerName(connection));
+}
+
 bool Port::HangUp(absl::Duration patience) {
   std::vector<int> connections = connections_.EndSending();
   const absl::Time end = SteadyNow() + patience;
@@ -130,6 +171,10 @@ void Port::AcceptAll(int listener) {
       // Else none waits any more, or the one that did has gone.
       if (errno == ECONNABORTED || errno == EINTR || errno == EPROTO) continue;
       return;
+    }
+    if (IsProbe(connection)) {
+      close(connection);
+      continue;
     }
     const std::string address = PeerAddress(connection);
     switch (connections_.Admit(connection, address)) {

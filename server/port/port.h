@@ -15,7 +15,10 @@
 #include <string>
 #include <thread>
 
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "server/port/connections.h"
 #include "server/port/sockets.h"
@@ -44,6 +47,11 @@ class Port {
   // Accepts no more, and closes what listens; what was handed over goes on.
   void Stop();
 
+  // Whether what listens accepts: a connection of this process's own, made as clients make theirs, is taken within
+  // `patience`. It counts for no limit. What this process cannot ask, for want of a descriptor, is taken to live. From
+  // any thread, between Start and Stop.
+  bool Accepts(absl::Duration patience);
+
   // After Stop: nothing more is sent to anybody. What was sent before arrives: whether each client's machine has it
   // all, for which it waits no longer than `patience`.
   bool HangUp(absl::Duration patience);
@@ -52,6 +60,8 @@ class Port {
   Port(ListeningSockets sockets, Connections::Limits limits, std::shared_ptr<spdlog::logger> log);
 
   void AcceptUntilStopped();
+  bool AcceptsAt(int listener, absl::Time end);
+  bool IsProbe(int connection);
   // All that wait at one of the sockets.
   void AcceptAll(int listener);
   // There is no descriptor for the one that waits: it is closed by means of the reserve.
@@ -65,6 +75,8 @@ class Port {
   int reserve_;  // open, and of no other use
   int stop_;     // an eventfd
   uint64_t refused_ = 0;
+  absl::Mutex probes_mutex_;
+  absl::flat_hash_set<std::string> probes_ ABSL_GUARDED_BY(probes_mutex_);  // names of their own ends
   std::thread thread_;
 };
 

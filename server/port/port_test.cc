@@ -24,6 +24,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/synchronization/notification.h"
 #include "gtest/gtest.h"
 
 namespace kiln::server {
@@ -234,6 +235,41 @@ TEST_F(PortTest, UnixSockets) {
   EXPECT_FALSE(Port::Open("unix:" + path, {8, 8}, log_).ok());
   unlink(path.c_str());
   rmdir(folder);
+}
+
+// What is accepted is the probe's, and nobody's to hand over; a port that is full accepts all the same.
+TEST_F(PortTest, APortIsAskedByASocketOfItsOwn) {
+  for (const char* listen : {"127.0.0.1:0", "0.0.0.0:0", "localhost:0", "unix-abstract:kiln_port_test"}) {
+    Open(listen, {1, 1});
+    for (int i = 0; i < 3; ++i) EXPECT_TRUE(port_->Accepts(absl::Minutes(1))) << listen;
+    absl::MutexLock lock(&mutex_);
+    EXPECT_TRUE(came_.empty()) << listen;
+  }
+  Open("127.0.0.1:0", {1, 1});
+  const int client = ConnectTo(port_->port());
+  const int server = Next();
+  EXPECT_TRUE(port_->Accepts(absl::Minutes(1)));
+  const int refused = ConnectTo(port_->port());
+  EXPECT_TRUE(IsClosed(refused));
+  for (const int each : {client, server, refused}) close(each);
+}
+
+TEST_F(PortTest, AThreadThatAcceptsNobodyIsNoticed) {
+  absl::Notification entered, leave;
+  auto port = Port::Open("127.0.0.1:0", {8, 8}, log_);
+  ASSERT_TRUE(port.ok()) << port.status();
+  (*port)->Start([&](int, int connection) {
+    if (!entered.HasBeenNotified()) entered.Notify();
+    leave.WaitForNotification();
+    close(connection);
+  });
+  const int client = ConnectTo((*port)->port());
+  entered.WaitForNotification();
+  // The system takes the connection; nobody does.
+  EXPECT_FALSE((*port)->Accepts(absl::Milliseconds(50)));
+  leave.Notify();
+  EXPECT_TRUE((*port)->Accepts(absl::Minutes(1)));
+  close(client);
 }
 
 TEST_F(PortTest, AnAddressThatCannotBeHadIsNamed) {

@@ -50,6 +50,36 @@ int ListenAt(const sockaddr* address, socklen_t size) {
   return -1;
 }
 
+// Where this process reaches what listens: what listens at all addresses is at loopback, too.
+sockaddr_storage ReachableAddressOf(int listener, socklen_t* size = nullptr) {
+  sockaddr_storage address = {};
+  socklen_t length = sizeof(address);
+  getsockname(listener, reinterpret_cast<sockaddr*>(&address), &length);
+  if (size != nullptr) *size = length;
+  if (address.ss_family == AF_INET) {
+    in_addr& host = reinterpret_cast<sockaddr_in&>(address).sin_addr;
+    if (host.s_addr == htonl(INADDR_ANY)) host.s_addr = htonl(INADDR_LOOPBACK);
+  } else if (address.ss_family == AF_INET6) {
+    in6_addr& host = reinterpret_cast<sockaddr_in6&>(address).sin6_addr;
+    if (IN6_IS_ADDR_UNSPECIFIED(&host)) host = in6addr_loopback;
+  }
+  return address;
+}
+
+// Of an address, what tells its socket from every other.
+std::string NameOf(const sockaddr_storage& address, socklen_t size) {
+  const auto bytes = [](const auto& part) { return std::string(reinterpret_cast<const char*>(&part), sizeof(part)); };
+  if (address.ss_family == AF_INET) {
+    const auto& v4 = reinterpret_cast<const sockaddr_in&>(address);
+    return bytes(v4.sin_addr) + bytes(v4.sin_port);
+  }
+  if (address.ss_family == AF_INET6) {
+    const auto& v6 = reinterpret_cast<const sockaddr_in6&>(address);
+    return bytes(v6.sin6_addr) + bytes(v6.sin6_port);
+  }
+  return std::string(reinterpret_cast<const char*>(&address), size);
+}
+
 int PortOf(int socket) {
   sockaddr_storage address = {};
   socklen_t size = sizeof(address);
@@ -144,6 +174,42 @@ std::string PeerAddress(int descriptor) {
     return "unix";
   }
   return text;
+}
+
+std::string PeerName(int descriptor) {
+  sockaddr_storage address = {};
+  socklen_t size = sizeof(address);
+  if (getpeername(descriptor, reinterpret_cast<sockaddr*>(&address), &size) != 0) return "";
+  return NameOf(address, size);
+}
+
+int MakeProbe(int listener, std::string& name) {
+  sockaddr_storage address = ReachableAddressOf(listener);
+  const int probe = socket(address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (probe < 0) return -1;
+  // Of the address that it will connect to, by any port. A Unix socket is given a name that nobody has.
+  socklen_t size = sizeof(sa_family_t);
+  if (address.ss_family == AF_INET) {
+    reinterpret_cast<sockaddr_in&>(address).sin_port = 0;
+    size = sizeof(sockaddr_in);
+  } else if (address.ss_family == AF_INET6) {
+    reinterpret_cast<sockaddr_in6&>(address).sin6_port = 0;
+    size = sizeof(sockaddr_in6);
+  }
+  socklen_t own = sizeof(address);
+  if (bind(probe, reinterpret_cast<const sockaddr*>(&address), size) == 0 &&
+      getsockname(probe, reinterpret_cast<sockaddr*>(&address), &own) == 0) {
+    name = NameOf(address, own);
+    return probe;
+  }
+  close(probe);
+  return -1;
+}
+
+int ConnectProbe(int probe, int listener) {
+  socklen_t size = 0;
+  const sockaddr_storage address = ReachableAddressOf(listener, &size);
+  return connect(probe, reinterpret_cast<const sockaddr*>(&address), size) == 0 ? 0 : errno;
 }
 
 std::optional<uint32_t> PeerUser(int descriptor) {

@@ -38,6 +38,15 @@ class ListeningSockets {
 // Whose a connection is: "10.0.0.7", "::1"; "unix" for all of this machine's own sockets.
 std::string PeerAddress(int descriptor);
 
+// The other end's own name, as it is told from every other that is connected at the time.
+std::string PeerName(int descriptor);
+
+// A socket by which this process can connect to one of its own that listens, and its name, by which PeerName() will
+// know it there. -1 if there can be none.
+int MakeProbe(int listener, std::string& name);
+// Begins to connect it: 0, or what connect() says.
+int ConnectProbe(int probe, int listener);
+
 // The user whose program has connected to a Unix socket; none for any other.
 std::optional<uint32_t> PeerUser(int descriptor);
 

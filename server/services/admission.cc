@@ -22,7 +22,9 @@ absl::string_view View(const grpc::string_ref& text) { return {text.data(), text
 // Names that gRPC has from a certificate that it has verified: it has them of no other.
 constexpr const char* kCertificateNames[] = {"peer_uri", "peer_dns"};
 
-absl::StatusOr<TenantPtr> Identify(Identity& identity, const grpc::CallbackServerContext& context) {
+}  // namespace
+
+absl::StatusOr<TenantPtr> Identify(Identity& identity, const grpc::ServerContextBase& context) {
   Credentials credentials;
   const auto& metadata = context.client_metadata();
   if (const auto header = metadata.find("authorization"); header != metadata.end()) {
@@ -41,8 +43,6 @@ absl::StatusOr<TenantPtr> Identify(Identity& identity, const grpc::CallbackServe
   if (connection != nullptr) credentials.unix_user = UnixUsers::UserOf(*connection);
   return identity.Identify(credentials, absl::Now());
 }
-
-}  // namespace
 
 CallTrace BeginTrace(const ServiceEnv& env, const grpc::CallbackServerContext& context) {
   Traces& traces = env.engine.traces();

@@ -33,6 +33,9 @@ struct Arrival {
   CallTrace trace = BeginTrace(*env, *context);
 };
 
+// Who calls, by what the call and its connection show. NOT_AUTHENTICATED.
+absl::StatusOr<TenantPtr> Identify(Identity& identity, const grpc::ServerContextBase& context);
+
 // A call that was let in: the gate counts it until this goes.
 class Admitted {
  public:

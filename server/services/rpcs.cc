@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "grpc/reflection/v1alpha/reflection.grpc.pb.h"
 #include "inference/grpc_service.grpc.pb.h"
 #include "kiln/v1/buffer_service.grpc.pb.h"
 #include "kiln/v1/collective_service.grpc.pb.h"
@@ -12,7 +13,9 @@
 #include "server/messages/not_implemented.h"
 
 namespace kiln::v1 {
-using ::inference::GRPCInferenceService;  // by the name that its rows have
+// By the names that their rows have.
+using ::grpc::reflection::v1alpha::ServerReflection;
+using ::inference::GRPCInferenceService;
 }  // namespace kiln::v1
 
 namespace kiln::server {
@@ -38,7 +41,11 @@ constexpr bool kUnary_UNARY = true, kUnary_UPLOAD = false, kUnary_DOWNLOAD = fal
   {package, #Service, #Rpc, Right::right, kServed_##Kind, kUnary_##Kind},
 #define KILN_OWN_ROW(Service, Rpc, Messages, Kind, right) KILN_ROW("kiln.v1", Service, Rpc, Kind, right)
 #define KILN_INFERENCE_ROW(Service, Rpc, Messages, Kind, right) KILN_ROW("inference", Service, Rpc, Kind, right)
-constexpr RpcRow kRows[] = {KILN_OWN_RPCS(KILN_OWN_ROW) KILN_INFERENCE_RPCS(KILN_INFERENCE_ROW)};
+#define KILN_REFLECTION_ROW(Service, Rpc, Messages, Kind, right) \
+  KILN_ROW("grpc.reflection.v1alpha", Service, Rpc, Kind, right)
+constexpr RpcRow kRows[] = {KILN_OWN_RPCS(KILN_OWN_ROW) KILN_INFERENCE_RPCS(KILN_INFERENCE_ROW)
+                                KILN_REFLECTION_RPCS(KILN_REFLECTION_ROW)};
+#undef KILN_REFLECTION_ROW
 #undef KILN_INFERENCE_ROW
 #undef KILN_OWN_ROW
 #undef KILN_ROW
@@ -147,6 +154,7 @@ KILN_SERVICE(DebugService, KILN_DEBUG_RPCS)
 KILN_SERVICE(SessionService, KILN_SESSION_RPCS)
 KILN_SERVICE(CollectiveService, KILN_COLLECTIVE_RPCS)
 KILN_SERVICE(GRPCInferenceService, KILN_INFERENCE_RPCS)
+KILN_SERVICE(ServerReflection, KILN_REFLECTION_RPCS)
 
 }  // namespace
 
@@ -159,7 +167,7 @@ absl::string_view MethodName(size_t row) {
   return row < std::size(kNames) ? kNames[row] : "?";
 }
 
-std::vector<std::unique_ptr<grpc::Service>> MakeServices(const ServiceEnv& env) {
+std::vector<std::unique_ptr<grpc::Service>> MakeServices(const ServiceEnv& env, bool reflection) {
   std::vector<std::unique_ptr<grpc::Service>> services;
   services.push_back(std::make_unique<KernelServiceImpl>(env));
   services.push_back(std::make_unique<BufferServiceImpl>(env));
@@ -168,6 +176,7 @@ std::vector<std::unique_ptr<grpc::Service>> MakeServices(const ServiceEnv& env) 
   services.push_back(std::make_unique<SessionServiceImpl>(env));
   services.push_back(std::make_unique<CollectiveServiceImpl>(env));
   services.push_back(std::make_unique<GRPCInferenceServiceImpl>(env));
+  if (reflection) services.push_back(std::make_unique<ServerReflectionImpl>(env));
   return services;
 }
 

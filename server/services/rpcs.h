@@ -108,9 +108,13 @@
   ROW(GRPCInferenceService, TraceSetting, TraceSetting, NO_UNARY, kAdmin)                                   \
   ROW(GRPCInferenceService, LogSettings, LogSettings, NO_UNARY, kAdmin)
 
-#define KILN_RPCS(ROW) \
-  KILN_OWN_RPCS(ROW)   \
-  KILN_INFERENCE_RPCS(ROW)
+// Package grpc.reflection.v1alpha, which is gRPC's.
+#define KILN_REFLECTION_RPCS(ROW) ROW(ServerReflection, ServerReflectionInfo, ServerReflection, STREAM, kKnown)
+
+#define KILN_RPCS(ROW)     \
+  KILN_OWN_RPCS(ROW)       \
+  KILN_INFERENCE_RPCS(ROW) \
+  KILN_REFLECTION_RPCS(ROW)
 
 // The messages by name: a row's function includes the header that protoc made of its own.
 #define KILN_DECLARE_MESSAGES(Service, Rpc, Messages, Kind, right) \
@@ -147,8 +151,8 @@ absl::Span<const RpcRow> RpcRows();
 // "KernelService.Compile", of the row of this number.
 absl::string_view MethodName(size_t row);
 
-// All services, for a grpc::ServerBuilder. What `env` names outlives them.
-std::vector<std::unique_ptr<grpc::Service>> MakeServices(const ServiceEnv& env);
+// All services, for a grpc::ServerBuilder; reflection, if it is wanted. What `env` names outlives them.
+std::vector<std::unique_ptr<grpc::Service>> MakeServices(const ServiceEnv& env, bool reflection);
 
 using UploadReactor = grpc::ServerReadReactor<grpc::ByteBuffer>;
 using DownloadReactor = grpc::ServerWriteReactor<grpc::ByteBuffer>;
@@ -191,6 +195,9 @@ struct CollectiveService {
 };
 struct GRPCInferenceService {
   KILN_INFERENCE_RPCS(KILN_RPC_FUNCTION)
+};
+struct ServerReflection {
+  KILN_REFLECTION_RPCS(KILN_RPC_FUNCTION)
 };
 
 }  // namespace rpc

@@ -10,6 +10,7 @@
 #include "absl/synchronization/mutex.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/graph/graph_hash.h"
 #include "kiln/v1/kernel_service.pb.h"
 #include "server/messages/status.h"
 #include "server/services/features.h"
@@ -102,6 +103,7 @@ class SubmitCall final : public StreamReactor, public Outlet, public Gate::Watch
   void TakeMessage(std::unique_ptr<Command> command, absl::Status status) {
     if (absl::MutexLock lock(&mutex_); ended_ || cancelled_) return;
     if (status.ok()) status = Decode(incoming_, LimitsOf(env_), command->request);
+    if (status.ok() && incoming_.Length() > kSmallRequest) Hash(*command);
     command->parts.Set(Part::kDecode, command->arrived, SteadyNow());
     if (status.ok() && admitted_->account() != nullptr) {
       status = command->payload.Grow(DecodedBytes(command->request, incoming_.Length()));
@@ -112,6 +114,20 @@ class SubmitCall final : public StreamReactor, public Outlet, public Gate::Watch
     absl::MutexLock lock(&mutex_);
     reading_ = false;
     if (!ended_) ReadMore();
+  }
+
+  // The engine says what is wrong with a graph that has no hash, or is too large for one.
+  void Hash(Command& command) const {
+    const v1::SubmitRequest& request = command.request;
+    const v1::Graph* const graph = request.has_execute() && request.execute().request().has_graph()
+                                       ? &request.execute().request().graph()
+                                   : request.has_compile() ? &request.compile().graph()
+                                                           : nullptr;
+    const compiler::Limits& limits = env_.engine.limits();
+    if (graph == nullptr || static_cast<uint64_t>(graph->nodes_size()) > limits.max_nodes ||
+        graph->ByteSizeLong() > limits.max_bytes)
+      return;
+    if (const auto hash = HashGraph(*graph); hash.ok()) command.hashed = *hash;
   }
 
   // The pool's thread is done with the message.

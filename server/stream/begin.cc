@@ -136,11 +136,12 @@ void CommandStream::Free(Command& command) {
 void CommandStream::Compile(Command& command) {
   const v1::CompileRequest& asked = command.request.compile();
   Wait(command, Stall::kLast);
-  engine_.Compile({&asked.graph(), asked.device(), ToOptions(asked.options())}, control_,
-                  [&command](absl::StatusOr<CompileResult> result) {
-                    if (result.ok()) FillCompiled(*result, *command.AddAnswer().message.mutable_compiled());
-                    command.stream->Complete(command, result.status());
-                  });
+  CompileRequest request = {&asked.graph(), asked.device(), ToOptions(asked.options())};
+  request.hashed = command.hashed.has_value() ? &*command.hashed : nullptr;
+  engine_.Compile(request, control_, [&command](absl::StatusOr<CompileResult> result) {
+    if (result.ok()) FillCompiled(*result, *command.AddAnswer().message.mutable_compiled());
+    command.stream->Complete(command, result.status());
+  });
 }
 
 void CommandStream::Replay(Command& command) {

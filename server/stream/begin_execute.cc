@@ -49,6 +49,7 @@ void CommandStream::Execute(Command& command) {
     return Complete(command, std::move(status));
   }
   request->caller = session_;
+  request->hashed = command.hashed.has_value() ? &*command.hashed : nullptr;
   request->settled_by_caller = true;
   request->results_named = !request->results_inline;
   request->result_names = {asked.result_handle().data(), static_cast<size_t>(asked.result_handle_size())};
@@ -78,6 +79,7 @@ void CommandStream::NoteTouched(Command& command) {
   auto request = ToExecuteRequest(asked);
   if (!request.ok()) return;
   request->caller = session_;
+  request->hashed = command.hashed.has_value() ? &*command.hashed : nullptr;
   const ProgramStore::Program program = engine_.FindProgram(*request);
   if (program == nullptr) return;
   command.touched.ForgetReads();

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/container/inlined_vector.h"
@@ -12,6 +13,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "base/account.h"
+#include "base/graph/graph_hash.h"
 #include "kiln/v1/kernel_service.pb.h"
 #include "server/engine/buffers.h"
 #include "server/engine/memory/poison.h"
@@ -38,6 +40,9 @@ absl::string_view CommandName(int field);
 
 struct Command {
   v1::SubmitRequest request;
+  // Of the request's graph, if it was hashed before the command began: a large one waits for a thread of its own, and
+  // whichever thread ends the command's wait need not.
+  std::optional<GraphHash> hashed;
   absl::Time arrived;
   // For traces: the ids, and the row of the RPC that it came by; then when its parts were.
   CallTrace trace;

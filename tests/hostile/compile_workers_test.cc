@@ -25,6 +25,7 @@
 #include "absl/time/clock.h"
 #include "base/error.h"
 #include "kiln/v1/compile_job.pb.h"
+#include "server/compile_worker/fault_folder.h"
 #include "server/compile_worker/job.h"
 
 namespace kiln::server {
@@ -190,6 +191,34 @@ TEST_F(CompileWorkersTest, WhatFailedTwiceIsNotTriedAgain) {
   EXPECT_EQ(workers_->stats().crashed, 4u);
 }
 
+TEST_F(CompileWorkersTest, AFaultNamesItsGraphAndItsFileIsKept) {
+  const std::string path = absl::StrCat(testing::TempDir(), "/faults");
+  std::filesystem::remove_all(path);
+  const std::shared_ptr<FaultFolder> folder = *FaultFolder::Open(path);
+  std::vector<std::string> heard;
+  CompileWorkersOptions options;
+  options.on_fault = [&](const v1::Graph& graph, absl::string_view name, absl::string_view what) {
+    heard.push_back(absl::StrCat(what));
+    EXPECT_EQ(*folder->Keep(name, graph), absl::StrCat(path, "/", name, ".pb"));
+  };
+  Start(options);
+  const std::string name = FaultName(GraphOf("abort"));
+  EXPECT_EQ(name.size(), 64u);
+  // The third is not tried again, and says of which graph that is.
+  for (int i = 0; i < 3; ++i) {
+    const absl::Status status = Compile("abort").status();
+    EXPECT_EQ(CodeOf(status), v1::COMPILER_FAULT);
+    EXPECT_EQ(DetailOf(status)->field(), name);
+    EXPECT_TRUE(absl::StrContains(status.message(), name)) << status;
+  }
+  EXPECT_EQ(heard, std::vector<std::string>(2, "ended before it was done"));
+  EXPECT_TRUE(Compile("good").ok());
+  v1::Graph kept;
+  std::ifstream file(absl::StrCat(path, "/", name, ".pb"));
+  ASSERT_TRUE(kept.ParseFromIstream(&file));
+  EXPECT_EQ(kept.SerializeAsString(), GraphOf("abort").SerializeAsString());
+}
+
 TEST_F(CompileWorkersTest, AWorkerIsOfOneDomain) {
   Start({.idle = 2});
   const std::string first = *Compile("good", 0), second = *Compile("good", 1);
@@ -300,30 +329,6 @@ TEST(CompileWorkersStart, AProgramThatIsNoWorkerIsAnError) {
     options.binary = path;
     EXPECT_EQ(CompileWorkers::Start(options, v1::CompileJob()).status().code(), absl::StatusCode::kInternal) << path;
   }
-}
-
-TEST(Quarantine, ForgetsAfterAnHour) {
-  Quarantine quarantine;
-  const Digest job = Blake3Of("job");
-  const absl::Time now = absl::FromUnixSeconds(1'800'000'000);
-  quarantine.Note(job, now);
-  EXPECT_TRUE(quarantine.Check(job, now).ok());
-  quarantine.Note(job, now);
-  EXPECT_FALSE(quarantine.Check(job, now + absl::Minutes(59)).ok());
-  EXPECT_TRUE(quarantine.Check(Blake3Of("other"), now).ok());
-  EXPECT_TRUE(quarantine.Check(job, now + absl::Minutes(61)).ok());
-  EXPECT_TRUE(quarantine.Check(job, now).ok());
-}
-
-TEST(Quarantine, IsBounded) {
-  Quarantine quarantine;
-  const absl::Time now = absl::FromUnixSeconds(1'800'000'000);
-  const Digest first = Blake3Of("0");
-  for (size_t i = 0; i <= Quarantine::kMaxJobs; ++i) {
-    for (int k = 0; k < Quarantine::kChances; ++k) quarantine.Note(Blake3Of(absl::StrCat(i)), now);
-  }
-  EXPECT_TRUE(quarantine.Check(first, now).ok());
-  EXPECT_FALSE(quarantine.Check(Blake3Of("1"), now).ok());
 }
 
 TEST(CompileJob, OptionsCrossUnchanged) {

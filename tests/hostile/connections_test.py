@@ -1,14 +1,18 @@
 """More connections than a server has descriptors, and messages that grow when they are read."""
 
 import pathlib
+import select
 import socket
 import sys
 import unittest
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "python"))
 
 import grpc
+import processes
 import support
+from half_messages import HalfSender
 
 import kiln
 from kiln.transport import wire
@@ -58,6 +62,45 @@ class Connections(unittest.TestCase):
                 each.close()
             with kiln.connect(server.address) as client:
                 self.assertEqual(client.devices()[0].name, "CPU:0")
+
+    def test_requests_that_never_end_have_a_bound_together(self):
+        # 40 calls that stop before the last byte of 60 MiB each, which nobody has let in: 2.4 GiB.
+        with support.running("--connection_limits_max_bytes=%d" % (96 << 20), "--graph_limits_max_bytes=%d" % (1 << 20)) as server:
+            with kiln.connect(server.address) as client:
+                self.assertEqual(int(client.arange(4).numpy().sum()), 6)
+            before = processes.usage(server.process.pid).resident
+            senders = [HalfSender(server.port, "/kiln.v1.DeviceService/List", 10, 60 << 20) for _ in range(4)]
+            sent = rounds_without = 0
+            while sent < 1 << 30 and rounds_without < 20:
+                now = sum(sender.pump() for sender in senders)
+                sent += now
+                rounds_without = 0 if now else rounds_without + 1
+                if not now:
+                    select.select([sender.socket for sender in senders if not sender.ended], [], [], 0.1)
+            more = processes.usage(server.process.pid).resident - before
+            self.assertLess(more, 400 << 20, "%d MiB were sent" % (sent >> 20))
+            for sender in senders:
+                sender.close()
+            with kiln.connect(server.address) as client:
+                self.assertEqual(int(client.arange(5).numpy().sum()), 10)
+
+    def test_a_connection_has_so_many_calls_and_others_wait(self):
+        with support.running("--connection_limits_max_streams=4") as server, grpc.insecure_channel(server.address) as channel:
+            watch = channel.unary_stream("/grpc.health.v1.Health/Watch")
+            calls = [watch(b"", timeout=60) for _ in range(4)]
+            for call in calls:
+                self.assertEqual(next(call), b"\x08\x01")
+            check = channel.unary_unary("/grpc.health.v1.Health/Check")
+            with self.assertRaises(grpc.RpcError) as caught:
+                check(b"", timeout=0.2)
+            self.assertEqual(caught.exception.code(), grpc.StatusCode.DEADLINE_EXCEEDED)
+            waits = check.future(b"", timeout=60)
+            calls[0].cancel()
+            self.assertEqual(waits.result(), b"\x08\x01")
+            with kiln.connect(server.address) as client:
+                self.assertEqual(client.devices()[0].name, "CPU:0")
+            for call in calls:
+                call.cancel()
 
     def test_a_compressed_message_is_refused_by_name(self):
         with support.running() as server, grpc.insecure_channel(server.address) as channel:

@@ -33,6 +33,7 @@ import attacks_slow  # noqa: F401
 import attacks_streams  # noqa: F401
 import attacks_tenants  # noqa: F401
 import attacks_tokens  # noqa: F401
+import attacks_unknown  # noqa: F401
 import attacks_wire  # noqa: F401
 
 # What a server may hold more after a row than before it. Under a sanitizer, freed memory is kept for a while.

@@ -16,6 +16,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "base/account.h"
+#include "base/graph/graph_hash.h"
 #include "compiler/options/options.h"
 #include "compiler/search/tuning.h"
 #include "kiln/v1/graph.pb.h"
@@ -61,6 +62,8 @@ struct CompileRequest {
   compiler::Options options;
   // The session that asks. May be null.
   SessionPtr caller = nullptr;
+  // The graph's hash, if this server has made it of that very graph already.
+  const GraphHash* hashed = nullptr;
 };
 
 struct BoundArguments;  // arguments.h
@@ -76,7 +79,8 @@ struct ExecuteRequest {
   // Else one of the two, or both.
   absl::string_view graph_hash;  // empty or 32 bytes
   const v1::Graph* graph = nullptr;
-  absl::string_view device;  // empty: the first
+  const GraphHash* hashed = nullptr;  // as in CompileRequest
+  absl::string_view device;           // empty: the first
   compiler::Options options;
   absl::InlinedVector<Argument, 8> arguments;
   // It is of several requests: those are counted, and not it.
