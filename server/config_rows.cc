@@ -31,8 +31,7 @@ const std::vector<ConfigRow>& ConfigRows() {
        "cpu.max of its control groups)"},
       {"measure_core", "true",
        "measure what a core of this CPU does in a cycle, in less than 200 ms, if a file of --program_cache_dir does "
-       "not "
-       "say it yet; without, schedules are those of a usual core (kiln devices --verbose)"},
+       "not say it yet; without, schedules are those of a usual core (kiln devices --verbose)"},
       {"cpu_memory_bytes", "0", "most bytes the CPU devices hand out together; 0 is 80% of the machine's"},
       {"gpus", "auto",
        "GPUs to serve beside the CPU: auto, all that NVIDIA's and AMD's drivers list (CUDA_VISIBLE_DEVICES and "

@@ -18,8 +18,8 @@ namespace {
 
 using client::Tensor;
 
-// Granite Rapids: measured on an Emerald Rapids, whose core is nearly the same. The others: what their makers and those
-// who time instructions publish, rounded as measure_core.h rounds.
+// Granite Rapids: measured on an Emerald Rapids, whose core is nearly the same. The others: estimates by
+// what is commonly known of them, rounded as measure_core.h rounds; nobody has measured them with it.
 struct Core {
   const char* name;
   const char* tuning;
