@@ -168,10 +168,12 @@ TEST_P(Allocation, ScratchMemoryOfADomainGrowsAndStays) {
 
 // Results and arenas, constants, scratch: whatever it was for, and is.
 TEST_P(Allocation, NobodyFindsWhatAnotherDomainLeft) {
-  const MemoryDomain a{100}, b{101};
+  uint64_t domains = 100;
   for (const uint64_t bytes : {100, 5000, 300'000}) {
     for (const MemoryUse use : {MemoryUse::kProgram, MemoryUse::kScratch, MemoryUse::kClient}) {
-      for (const auto& [left, got] : {std::pair(a, b), std::pair(b, MemoryDomain::kNobody),
+      // New ones each time: each may find again what it left itself.
+      const MemoryDomain a{domains++}, b{domains++};
+      for (const auto& [left, got] : {std::pair(a, b), std::pair(a, MemoryDomain::kNobody),
                                       std::pair(MemoryDomain::kNobody, MemoryDomain::kNobody)}) {
         const auto take = [&](MemoryDomain domain) {
           return BufferSlice::Whole(device().allocator().Allocate(bytes, use, domain).value());
