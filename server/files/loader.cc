@@ -104,6 +104,7 @@ void Loader::Continue(std::shared_ptr<UnderWay> load) {
     if (ended.ok()) return load->done(std::move(load->loaded));
     for (const LoadedTensor& tensor : load->loaded)
       buffers_->Free({tensor.buffer.handle}, load->caller.get()).IgnoreError();
+    load->loaded.clear();  // who is told has the memory back
     load->done(ended.status());
   });
 }
