@@ -21,7 +21,7 @@ STRANGERS = ([], [("authorization", "Bearer secret-c")], [("authorization", "Bas
 
 def _reflect(target, channel, metadata):
     stub = channel.stream_stream(REFLECTION)
-    return target._outcome(lambda: list(stub(iter([LIST_SERVICES]), timeout=20, metadata=metadata)))
+    return target.outcome(lambda: list(stub(iter([LIST_SERVICES]), timeout=20, metadata=metadata)))
 
 
 @attack(tenants=True)
@@ -46,7 +46,7 @@ def _reflect_by_the_hundred(target, code):
     calls = [channel.stream_stream(REFLECTION)(silent(), timeout=60) for _ in range(200)]
     try:
         for call in calls:
-            first = target._outcome(lambda c=call: next(c))
+            first = target.outcome(lambda c=call: next(c))
             assert first.code == code, first.error
         now = target.usage().threads
         assert now - before <= MORE_THREADS, "threads went from %d to %d" % (before, now)
@@ -79,12 +79,12 @@ def _watch_by_the_thousand(target):
         open_now = 0
         for i in range(1000):
             calls.append(channels[i % 4].unary_stream(WATCH)(b"", timeout=60))
-            first = target._outcome(lambda c=calls[-1]: next(c))
+            first = target.outcome(lambda c=calls[-1]: next(c))
             open_now += bool(first)
             if not first:
                 assert first.code == "OUT_OF_MEMORY" and first.error.limit == "health watches", first.error
         assert 0 < open_now <= WATCHES_OF_ADDRESS, "%d watches are open" % open_now
-        asked = target._outcome(lambda: channels[0].unary_unary(CHECK)(b"", timeout=10))
+        asked = target.outcome(lambda: channels[0].unary_unary(CHECK)(b"", timeout=10))
         assert asked.answer == b"\x08\x01", asked.error  # SERVING
         assert within(10, target.healthy)
     finally:
@@ -110,7 +110,7 @@ def unknown_asks_for_health_by_a_long_name(target):
         request = b"\x0a" + length + bytes([size]) + name
         for call in (lambda r=request: channel.unary_unary(CHECK)(r, timeout=20),
                      lambda r=request: next(channel.unary_stream(WATCH)(r, timeout=20))):  # fmt: skip
-            error = refused(target._outcome(call), "BAD_ARGUMENT", "GRAPH_TOO_LARGE")
+            error = refused(target.outcome(call), "BAD_ARGUMENT", "GRAPH_TOO_LARGE")
             assert len(error.message) < 1024, error
     channel.close()
 
@@ -125,7 +125,7 @@ def _with_metadata(name, make, codes, promise):
         for path in (wire.METHODS["DeviceService.List"].path, CHECK):
             stub = channel.unary_unary(path)
             for _ in range(20):
-                outcome = target._outcome(lambda: within(15, lambda s=stub: s(b"", timeout=10, metadata=make())))
+                outcome = target.outcome(lambda: within(15, lambda s=stub: s(b"", timeout=10, metadata=make())))
                 assert outcome.code in codes, outcome.error or "it was taken"
                 assert not outcome or path == CHECK, "a stranger was served"
         assert target.usage().resident - before < 64 << 20
@@ -160,6 +160,6 @@ def unknown_begins_streams_by_the_hundred(target):
     channel = target.new_channel()
     stub = channel.stream_stream(wire.METHODS["KernelService.Submit"].path)
     for call in [stub(iter(()), timeout=20) for _ in range(200)]:
-        refused(target._outcome(lambda c=call: list(c)), "NOT_AUTHENTICATED")
+        refused(target.outcome(lambda c=call: list(c)), "NOT_AUTHENTICATED")
     answered(target.call("DeviceService.List"))
     channel.close()
