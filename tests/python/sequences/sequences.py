@@ -28,7 +28,6 @@ import numpy as np
 
 import kiln
 from sequence_model import SIZE, Expectations, Memory, Slot, first
-from sequence_programs import LONG
 from sequence_runs import Runs
 
 STEPS = 60
@@ -226,16 +225,14 @@ def run(address: str, devices: List[str], seeds: Iterable[int], steps: int = STE
     were, and calls by their names; how often one "failed", and was "stopped" so that poison is left."""
     done: "collections.Counter[str]" = collections.Counter()
     with kiln.connect(address, stream=False) as watcher:
-        # Of each device's buffers one is its own: room for what programs keep between their kernels.
-        for device in devices:
-            watcher.compile(LONG, device=device)(np.zeros(SIZE, np.int32), np.zeros(SIZE, np.int32))
-        before = [1 for _ in devices]
         for seed in seeds:
             sequence = Sequence(address, seed, devices, steps)
             try:
                 sequence.run()
+                # A device may keep one of its own: a little room for what programs keep between their kernels. What a
+                # sequence left would add up.
                 held = lambda: [device.buffers for device in watcher.devices()]  # noqa: E731
-                assert support.eventually(lambda: held() == before), "%s buffers are left, not %s" % (held(), before)
+                assert support.eventually(lambda: max(held()) <= 1), "%s buffers are left" % held()
             except Exception as error:
                 text = "--seed=%d on %d devices: %s: %s\n%s" % (
                     seed, len(devices), type(error).__name__, error, ", ".join(sequence.said))  # fmt: skip
