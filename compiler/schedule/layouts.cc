@@ -211,8 +211,8 @@ std::vector<UOp*> PadsOfFactors(UOp* sink) {
 }
 
 bool IsLittlePadding(const UOp* pad) {
-  constexpr int64_t kMostGrowth = 3;
-  return NumElements(pad->shape()) / kMostGrowth <= MaxElements(pad->src(0)->shape());
+  constexpr int64_t kMaxGrowth = 3;
+  return NumElements(pad->shape()) / kMaxGrowth <= MaxElements(pad->src(0)->shape());
 }
 
 bool MayHaveLayout(const UOp* value) {

@@ -1,7 +1,8 @@
 // Graphs on which the compiler failed without an answer, as files for whoever mends it.
 //
 // Each is kept once, by its hash: NAME.pb, which `kiln` and kiln_reduce read. A client can have any number of them
-// made, so they are bounded, and the one that was last seen longest ago goes first.
+// made, so they are bounded, and the one that was last seen longest ago goes first. Tested by
+// server/compile_worker/faults_test.cc.
 #ifndef KILN_SERVER_COMPILE_WORKER_FAULT_FOLDER_H_
 #define KILN_SERVER_COMPILE_WORKER_FAULT_FOLDER_H_
 

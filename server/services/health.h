@@ -1,7 +1,8 @@
 // gRPC's health service: whether the server, or a device by its name, serves. It asks nobody who they are, so that a
 // balancer needs no secret; therefore what it keeps for each caller is little, and counted.
 //
-// gRPC has one of its own, which lets whoever reaches the port have any number of Watch calls.
+// gRPC has one of its own, which lets whoever reaches the port have any number of Watch calls. Tested by
+// tests/e2e/device_service_test.cc, tests/e2e/reflection_test.cc and tests/hostile/attacks_unknown.py.
 #ifndef KILN_SERVER_SERVICES_HEALTH_H_
 #define KILN_SERVER_SERVICES_HEALTH_H_
 

@@ -14,10 +14,10 @@
 namespace kiln::compiler {
 namespace {
 
-constexpr int64_t kMinDepth = 128;   // terms of a reduction that are worth taking accumulators from memory and back
-constexpr int64_t kRowsForOne = 4;   // that cost no more than one, where each vector comes from beyond the L2 cache
-constexpr int64_t kMostRows = 14;    // of a tile, however many registers there are
-constexpr int64_t kSetBytes = 4096;  // after which lines are of the same set of the L1 cache
+constexpr int64_t kMinDepth = 128;    // terms of a reduction that are worth taking accumulators from memory and back
+constexpr int64_t kRowsForOne = 4;    // that cost no more than one, where each vector comes from beyond the L2 cache
+constexpr int64_t kMaxTileRows = 14;  // however many registers there are
+constexpr int64_t kSetBytes = 4096;   // after which lines are of the same set of the L1 cache
 constexpr double kGatedAccessCycles = 2;  // of one scalar or one vector that is read in place, under a gate
 
 class Chooser {
@@ -75,7 +75,7 @@ class Chooser {
     const auto& step = product_.operands[a].strides[row];
     if (product_.varies[row] || !step.has_value()) return MaxRows(row);
     const int64_t sets = kSetBytes / std::gcd(kSetBytes, std::max<int64_t>(std::abs(*step) * product_.item, 64));
-    return std::min(product_.Size(row), std::clamp(sets * kRowsApart / 2, kRowsApart, kMostRows));
+    return std::min(product_.Size(row), std::clamp(sets * kRowsApart / 2, kRowsApart, kMaxTileRows));
   }
 
   // Whether operand `b` may be copied: where rows vary there may be one, which a copy must not wait for.

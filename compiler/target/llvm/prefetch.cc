@@ -17,7 +17,7 @@ constexpr int64_t kFarBytes = 128 << 10;  // of storage: what is smaller may be 
 constexpr int64_t kNearBytes = 4096;      // about as much as is multiplied while it comes
 constexpr int64_t kChunksPerThread = 8;   // of a loop that threads share
 constexpr int64_t kMostIterations = int64_t{1} << 24;
-constexpr int64_t kMostPasses = 32;  // over a panel; with more of them, prefetching the next one does not pay
+constexpr int64_t kMaxPasses = 32;  // over a panel: if it is read more often, prefetching the next one does not pay
 
 // Of a node that is computed from loops' counters, constants and variables alone.
 bool IsPure(const UOp* uop) {
@@ -80,11 +80,11 @@ std::optional<Ahead> AheadOf(const UOp* storage, UOp* index, int64_t bytes, absl
   ahead.reduced.assign(open.begin() + static_cast<int64_t>(depth), open.end());
   const size_t end_of_rows = depth;
   int64_t times = 1;
-  while (times <= kMostPasses && depth > 0 && open[depth - 1]->src(0)->IsConst() && StepIn(index, open[depth - 1]) == 0)
-    times *= std::min(open[--depth]->src(0)->const_int(), kMostPasses + 1);
+  while (times <= kMaxPasses && depth > 0 && open[depth - 1]->src(0)->IsConst() && StepIn(index, open[depth - 1]) == 0)
+    times *= std::min(open[--depth]->src(0)->const_int(), kMaxPasses + 1);
   // What is read once is no panel, and goes so fast that the processor foresees it; one that is read again and again is
   // not worth prefetching.
-  if (times > kMostPasses || times < least_times) return std::nullopt;
+  if (times > kMaxPasses || times < least_times) return std::nullopt;
   const bool next = depth > 0 && open[depth - 1]->src(0)->IsConst() &&
                     StepIn(index, open[depth - 1]) == ahead.iterations * bytes / item;
   if (!next) {

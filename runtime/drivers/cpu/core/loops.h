@@ -1,4 +1,5 @@
 // Loops whose time says what a core does in a cycle. They are assembly, so that they are the same in every build.
+// Tested by runtime/drivers/cpu/core/measure_core_test.cc.
 #ifndef KILN_RUNTIME_DRIVERS_CPU_CORE_LOOPS_H_
 #define KILN_RUNTIME_DRIVERS_CPU_CORE_LOOPS_H_
 
