@@ -1,7 +1,7 @@
 #include "runtime/collective/copy_between.h"
 
 #include <algorithm>
-#include <cstring>
+#include <array>
 #include <memory>
 #include <string>
 #include <utility>
@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "runtime/collective/script_meeting.h"
 #include "runtime/hal/remote.h"
+#include "runtime/hal/wanted_copy.h"
 
 namespace kiln::runtime::collective {
 namespace {
@@ -49,6 +50,10 @@ void CopyByHost(Meetings& meetings, hal::Device* from_device, hal::BufferSlice f
     to.buffer->Changed();
     std::string piece(std::min(from.bytes, kPiece), '\0');
     for (uint64_t at = 0; at < from.bytes && outcome->ok(); at += kPiece) {
+      if (absl::Status wanted = control.Check(); !wanted.ok()) {
+        *outcome = at == 0 ? wanted : hal::Partly(std::move(wanted));
+        return;
+      }
       const uint64_t bytes = std::min(kPiece, from.bytes - at);
       *outcome = from_device->Load(static_cast<const char*>(from.device_data()) + at, bytes, piece.data());
       if (!outcome->ok()) return;
@@ -78,6 +83,33 @@ void CopyDirectly(Meetings& meetings, hal::Device* from_device, hal::BufferSlice
                   });
 }
 
+// The host sees the memory of both: each copies one half.
+void CopyByHalves(Meetings& meetings, hal::Device* from_device, hal::BufferSlice from, hal::Device* to_device,
+                  hal::BufferSlice to, absl::Duration timeout, const hal::LaunchControl& control,
+                  hal::DoneCallback done) {
+  const auto outcomes = std::make_shared<std::array<absl::Status, 2>>();  // of the work
+  auto work = [=, from = std::move(from), to = std::move(to)](uint32_t rank) {
+    const uint64_t half = from.bytes / 2;
+    const uint64_t begin = rank == 0 ? 0 : half;
+    const uint64_t bytes = rank == 0 ? half : from.bytes - half;
+    if (bytes == 0) return;
+    to.buffer->Changed();
+    (*outcomes)[rank] = hal::CopyWhileWanted(static_cast<char*>(to.host_data()) + begin,
+                                             static_cast<const char*>(from.host_data()) + begin, bytes, control);
+  };
+  meetings.Submit({{from_device, to_device}, std::move(work), timeout, control},
+                  [outcomes, done = std::move(done)](absl::Status met) mutable {
+                    absl::Status& a = (*outcomes)[0];
+                    absl::Status& b = (*outcomes)[1];
+                    const bool stopped = !a.ok() || !b.ok();
+                    // One half may be there, and of the other nothing.
+                    const bool partly = stopped && (a.ok() || b.ok() || hal::IsPartly(a) || hal::IsPartly(b));
+                    met.Update(a);
+                    met.Update(b);
+                    done(partly ? hal::Partly(std::move(met)) : std::move(met));
+                  });
+}
+
 }  // namespace
 
 void CopyBetween(Meetings& meetings, hal::Device* from_device, hal::BufferSlice from, hal::Device* to_device,
@@ -104,16 +136,7 @@ void CopyBetween(Meetings& meetings, hal::Device* from_device, hal::BufferSlice 
     return CopyByHost(meetings, from_device, std::move(from), to_device, std::move(to), timeout, control,
                       std::move(done));
   }
-  // Each copies one half.
-  auto work = [from = std::move(from), to = std::move(to)](uint32_t rank) {
-    const uint64_t half = from.bytes / 2;
-    const uint64_t begin = rank == 0 ? 0 : half;
-    const uint64_t bytes = rank == 0 ? half : from.bytes - half;
-    if (bytes == 0) return;
-    to.buffer->Changed();
-    std::memcpy(static_cast<char*>(to.host_data()) + begin, static_cast<const char*>(from.host_data()) + begin, bytes);
-  };
-  meetings.Submit({{from_device, to_device}, std::move(work), timeout, control}, std::move(done));
+  CopyByHalves(meetings, from_device, std::move(from), to_device, std::move(to), timeout, control, std::move(done));
 }
 
 }  // namespace kiln::runtime::collective

@@ -243,5 +243,25 @@ TEST_F(MeetingTest, CopiesBetweenDevices) {
   }
 }
 
+TEST_F(MeetingTest, ACopyBetweenDevicesIsStoppedWhileItWorks) {
+  constexpr uint64_t kBytes = 8 << 20;
+  auto from = *devices_[0]->allocator().Allocate(kBytes, hal::MemoryUse::kClient);
+  auto to = *devices_[1]->allocator().Allocate(kBytes, hal::MemoryUse::kClient);
+  // What is kept beside the target goes when the first of the two begins to write.
+  std::atomic<bool> cancelled{false};
+  std::shared_ptr<void> watcher(nullptr, [&](void*) { cancelled = true; });
+  to->KeepDerived({}, std::shared_ptr<hal::Buffer>(std::move(watcher), nullptr));
+  absl::Notification done;
+  absl::Status outcome;
+  CopyBetween(meetings_, devices_[0], hal::BufferSlice::Whole(from), devices_[1], hal::BufferSlice::Whole(to),
+              absl::Seconds(30), {.cancelled = &cancelled}, [&](absl::Status status) {
+                outcome = std::move(status);
+                done.Notify();
+              });
+  done.WaitForNotification();
+  EXPECT_TRUE(absl::IsCancelled(outcome)) << outcome;
+  DrainAll();
+}
+
 }  // namespace
 }  // namespace kiln::runtime::collective

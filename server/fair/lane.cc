@@ -3,6 +3,8 @@
 #include <string>
 #include <utility>
 
+#include "server/fair/long_transfer.h"
+
 namespace kiln::server {
 
 using runtime::hal::BufferSlice;
@@ -25,8 +27,9 @@ void Lane::Copy(BufferSlice from, BufferSlice to, DoneCallback done) {
   const uint64_t bytes = from.bytes;
   Take(
       bytes,
-      [from = std::move(from), to = std::move(to)](Queue& queue, DoneCallback ended) mutable {
-        queue.Copy(std::move(from), std::move(to), std::move(ended));
+      [&device = device_, control = control_, from = std::move(from), to = std::move(to)](Queue&,
+                                                                                          DoneCallback ended) mutable {
+        LongCopy(device, std::move(from), std::move(to), control, std::move(ended));
       },
       std::move(done));
 }
@@ -35,8 +38,8 @@ void Lane::Write(const void* from, BufferSlice to, DoneCallback done) {
   const uint64_t bytes = to.bytes;
   Take(
       bytes,
-      [from, to = std::move(to)](Queue& queue, DoneCallback ended) mutable {
-        queue.Write(from, std::move(to), std::move(ended));
+      [&device = device_, control = control_, from, to = std::move(to)](Queue&, DoneCallback ended) mutable {
+        LongWrite(device, from, std::move(to), control, std::move(ended));
       },
       std::move(done));
 }
@@ -55,8 +58,8 @@ void Lane::Read(BufferSlice from, void* to, DoneCallback done) {
   const uint64_t bytes = from.bytes;
   Take(
       bytes,
-      [from = std::move(from), to](Queue& queue, DoneCallback ended) mutable {
-        queue.Read(std::move(from), to, std::move(ended));
+      [&device = device_, control = control_, from = std::move(from), to](Queue&, DoneCallback ended) mutable {
+        LongRead(device, std::move(from), to, control, std::move(ended));
       },
       std::move(done));
 }
@@ -65,9 +68,8 @@ void Lane::Fill(BufferSlice to, absl::string_view pattern, DoneCallback done) {
   const uint64_t bytes = to.bytes;
   Take(
       bytes,
-      [to = std::move(to), pattern = std::string(pattern)](Queue& queue, DoneCallback ended) mutable {
-        queue.Fill(std::move(to), pattern, std::move(ended));
-      },
+      [&device = device_, control = control_, to = std::move(to), pattern = std::string(pattern)](
+          Queue&, DoneCallback ended) mutable { LongFill(device, std::move(to), pattern, control, std::move(ended)); },
       std::move(done));
 }
 

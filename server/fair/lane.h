@@ -15,7 +15,8 @@
 
 namespace kiln::server {
 
-// Used up by the call that is made of it. The errors of a turn go to `done`, too.
+// Used up by the call that is made of it. The errors of a turn go to `done`, too. A stop takes effect while one waits
+// and, but for WritePieces, in the middle of a long one (long_transfer.h).
 class Lane {
  public:
   Lane(Turns& turns, runtime::hal::Device& device, const runtime::hal::LaunchControl& control)

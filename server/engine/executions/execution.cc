@@ -6,6 +6,7 @@
 #include "runtime/exec/task_run.h"
 #include "server/engine/executions/count_timing.h"
 #include "server/fair/lane.h"
+#include "server/fair/long_transfer.h"
 #include "server/metrics/count.h"
 
 namespace kiln::server {
@@ -152,8 +153,8 @@ void Execution::Upload() {
       const BufferSlice& to = bound_.slices[value.first + share];
       // A parameter is split along its first axis, so its shares lie in a row.
       const char* const from = data + (value.layout.axis < 0 ? 0 : share * to.bytes);
-      runtime::hal::Queue& queue = loaded().device_of_taken(value.first + share).queue();
-      queue.Write(from, to, [this](const absl::Status& written) { Arrive(written); });
+      LongWrite(loaded().device_of_taken(value.first + share), from, to, control_,
+                [this](const absl::Status& written) { Arrive(written); });
     }
   }
 }
@@ -233,12 +234,14 @@ void Execution::Download() {
       downloads_[i].emplace_back(outputs_[results[i].first + share].bytes, '\0');
   }
   under_way_.store(downloads + 1, std::memory_order_relaxed);
+  // Results with names are there: their client hears so, stopped or not.
+  const Control control = request_.results_named ? Control() : control_;
   for (size_t i = 0; i < results.size(); ++i) {
     for (size_t share = 0; IsInline(i) && share < SharesToRead(results[i]); ++share) {
       char* const to = SharesToRead(results[i]) == 1 ? result_.results[i].data.data() : downloads_[i][share].data();
       const size_t from = results[i].first + share;
-      loaded().device_of_given(from).queue().Read(outputs_[from], to,
-                                                  [this](const absl::Status& read) { Arrive(read); });
+      LongRead(loaded().device_of_given(from), outputs_[from], to, control,
+               [this](const absl::Status& read) { Arrive(read); });
     }
   }
   EndTurn();

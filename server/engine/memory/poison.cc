@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "runtime/hal/wanted_copy.h"
+
 namespace kiln::server {
 namespace {
 
@@ -115,6 +117,11 @@ void Touched::Heal() const {
 }
 
 absl::Status Touched::Finish(const absl::Status& status) const {
+  if (runtime::hal::IsPartly(status)) {
+    const absl::Status failure = runtime::hal::WithoutNote(status);
+    Settle(failure);
+    return failure;
+  }
   if (!status.ok()) return status;
   const CausePtr cause = Cause();
   if (cause == nullptr) {

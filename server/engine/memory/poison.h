@@ -111,9 +111,9 @@ class Touched {
   // One or the other, for a call that is no command of a stream's.
   void Settle(const absl::Status& status) const;
 
-  // Of such a call that has done its work: its own failure, which left all as it was; or
-  // that of what it read, if what was before it in its device's queue has poisoned that
-  // after the call was accepted. Outputs are healed, or poisoned.
+  // Of such a call that has done its work: its own failure, which left all as it was, unless
+  // it says that it was stopped in the middle (runtime/hal/wanted_copy.h); or that of what it read, if what was before
+  // it in its device's queue has poisoned that after the call was accepted. Outputs are healed, or poisoned.
   absl::Status Finish(const absl::Status& status) const;
 
   // What the call makes or writes, in the order in which it was said.

@@ -6,6 +6,7 @@
 #include <random>
 
 #include "base/error.h"
+#include "runtime/hal/wanted_copy.h"
 
 namespace kiln::server {
 namespace {
@@ -114,6 +115,18 @@ TEST(Touched, AFailurePoisonsAllThatWouldHaveBeenWritten) {
   EXPECT_EQ(a->In(8, 9), nullptr);
   EXPECT_EQ(b->In(7, 9)->status.code(), absl::StatusCode::kDeadlineExceeded);
   EXPECT_EQ(read->In(0, 8), nullptr);
+}
+
+TEST(Touched, ACallThatWasStoppedHasPoisonedWhatItHadBegunToWrite) {
+  const auto poison = std::make_shared<Poison>();
+  Touched touched;
+  touched.Overwrites({poison, 0, 8});
+  const absl::Status late = MakeError(v1::DEADLINE_PASSED, "late");
+  EXPECT_EQ(touched.Finish(late), late);
+  EXPECT_EQ(poison->In(0, 8), nullptr);
+  EXPECT_EQ(touched.Finish(runtime::hal::Partly(late)), late);
+  ASSERT_NE(poison->In(0, 8), nullptr);
+  EXPECT_EQ(poison->In(0, 8)->status, late);
 }
 
 // Nobody reads what a command has not made, while it is not known yet whether one before it is the cause.
