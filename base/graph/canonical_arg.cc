@@ -138,7 +138,8 @@ void AppendString(absl::string_view text, std::string& out) {
   out.append(text.data(), text.size());
 }
 
-absl::Status AppendCanonicalArg(const v1::UOp& uop, std::string& out) {
+absl::Status AppendCanonicalArg(const v1::UOp& uop, std::string& out, absl::string_view& rest) {
+  rest = {};
   const v1::UOp::ArgCase form = FormOf(uop);
   AppendU8(form, out);
   switch (form) {
@@ -168,8 +169,11 @@ absl::Status AppendCanonicalArg(const v1::UOp& uop, std::string& out) {
     case v1::UOp::kSpecial: AppendString(uop.special().name(), out); break;
     case v1::UOp::kKernel: AppendKernel(uop.kernel(), out); break;
     case v1::UOp::kWmma: AppendWmma(uop.wmma(), out); break;
-    case v1::UOp::kText: AppendString(uop.text(), out); break;
-    case v1::UOp::kData: AppendString(uop.data(), out); break;
+    case v1::UOp::kText:
+    case v1::UOp::kData:
+      rest = form == v1::UOp::kText ? uop.text() : uop.data();
+      AppendU32(static_cast<uint32_t>(rest.size()), out);
+      break;
     case v1::UOp::kView: AppendView(uop.view(), out); break;
     case v1::UOp::kAllReduce:
       KILN_RETURN_IF_ERROR(AppendOp(uop.all_reduce().op(), out));

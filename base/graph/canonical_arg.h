@@ -17,9 +17,10 @@ namespace kiln {
 void AppendU32(uint32_t value, std::string& out);
 void AppendString(absl::string_view text, std::string& out);
 
-// Appends the argument's form and content. BAD_ARGUMENT (without a node) if a
+// Appends the argument's form and content, but for text and data that it ends with, which
+// may be long: that is `rest`, a part of `uop`. BAD_ARGUMENT (without a node) if a
 // constant has no canonical value or a reduction names no op.
-absl::Status AppendCanonicalArg(const v1::UOp& uop, std::string& out);
+absl::Status AppendCanonicalArg(const v1::UOp& uop, std::string& out, absl::string_view& rest);
 
 }  // namespace kiln
 

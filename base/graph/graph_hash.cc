@@ -56,17 +56,25 @@ void AppendName(absl::string_view meaning, const v1::UOp& uop, v1::Dialect diale
   AppendString(name, out);
 }
 
-// `buffer` is scratch: one allocation serves all nodes.
-absl::StatusOr<Digest> HashNode(const v1::UOp& uop, v1::Dialect dialect, const std::vector<Digest>& earlier,
-                                uint64_t node_count, Blake3& hasher, std::string& buffer) {
-  buffer.clear();
+// What a node's digest is made of, in order. One is scratch for all nodes: strings keep their memory.
+struct Encoding {
+  std::string head;
+  absl::string_view rest;  // long text or data, of the node itself
+  std::string tail;        // empty if `rest` is
+};
+
+absl::Status Encode(const v1::UOp& uop, v1::Dialect dialect, const std::vector<Digest>& earlier, uint64_t node_count,
+                    Encoding& encoding) {
+  encoding.head.clear();
+  encoding.tail.clear();
   const absl::string_view name = MeaningOf(uop.op(), dialect);
   if (name.empty()) {
     return MakeError(v1::UNKNOWN_OP, absl::StrCat("op ", uop.op(), " is not known to this version of the protocol"));
   }
-  AppendName(name, uop, dialect, buffer);
-  KILN_RETURN_IF_ERROR(AppendCanonicalArg(uop, buffer));
-  AppendU32(uop.src_size(), buffer);
+  AppendName(name, uop, dialect, encoding.head);
+  KILN_RETURN_IF_ERROR(AppendCanonicalArg(uop, encoding.head, encoding.rest));
+  std::string& out = encoding.rest.empty() ? encoding.head : encoding.tail;
+  AppendU32(uop.src_size(), out);
   for (uint32_t source : uop.src()) {
     if (source >= node_count) {
       return MakeError(v1::SOURCE_OUT_OF_RANGE,
@@ -76,11 +84,66 @@ absl::StatusOr<Digest> HashNode(const v1::UOp& uop, v1::Dialect dialect, const s
       return MakeError(v1::GRAPH_CYCLE, absl::StrCat("source ", source, " is not earlier than the node itself, ",
                                                      earlier.size(), "; nodes go in topological order"));
     }
-    buffer.append(earlier[source].view().data(), earlier[source].view().size());
+    out.append(earlier[source].view().data(), earlier[source].view().size());
   }
-  hasher.Reset();
-  hasher.Update(buffer);
-  return hasher.Finish();
+  return absl::OkStatus();
+}
+
+using Wanted = absl::FunctionRef<absl::Status()>;
+
+absl::Status Always() { return absl::OkStatus(); }
+
+// Asks whether the hash is still wanted once so much has been done since the last time, in bytes. A node takes as long
+// as kNode bytes, beside its own.
+class Patience {
+ public:
+  static constexpr uint64_t kStep = 1 << 20, kNode = 1024;
+  explicit Patience(Wanted wanted) : wanted_(wanted) {}
+
+  absl::Status Spend(uint64_t bytes) {
+    spent_ += bytes;
+    if (spent_ < kStep) return absl::OkStatus();
+    spent_ = 0;
+    return wanted_();
+  }
+
+ private:
+  const Wanted wanted_;
+  uint64_t spent_ = 0;
+};
+
+absl::StatusOr<std::vector<Digest>> HashNodesFor(const v1::Graph& graph, Wanted wanted) {
+  if (graph.nodes().empty()) return MakeError(v1::GRAPH_EMPTY, "the graph has no node");
+  if (!v1::Dialect_IsValid(graph.dialect())) {
+    return MakeError(v1::BAD_ARGUMENT, absl::StrCat("dialect ", graph.dialect(), " is unknown"));
+  }
+  std::vector<Digest> digests;
+  digests.reserve(graph.nodes_size());
+  Blake3 hasher;
+  Encoding encoding;
+  Patience patience(wanted);
+  for (const v1::UOp& uop : graph.nodes()) {
+    const absl::Status encoded = Encode(uop, graph.dialect(), digests, graph.nodes_size(), encoding);
+    if (!encoded.ok()) {
+      const size_t node = digests.size();
+      const absl::string_view known = OpName(uop.op());
+      const std::string op = known.empty() ? absl::StrCat(static_cast<int>(uop.op())) : std::string(known);
+      const absl::Status named = WithNode(encoded, node, op, uop.tag());
+      return Annotate(named, absl::StrCat("node ", node, known.empty() ? "" : " ", known));
+    }
+    hasher.Reset();
+    hasher.Update(encoding.head);
+    for (absl::string_view rest = encoding.rest; !rest.empty();) {
+      const absl::string_view step = rest.substr(0, Patience::kStep);
+      hasher.Update(step);
+      rest.remove_prefix(step.size());
+      KILN_RETURN_IF_ERROR(patience.Spend(step.size()));
+    }
+    hasher.Update(encoding.tail);
+    digests.push_back(hasher.Finish());
+    KILN_RETURN_IF_ERROR(patience.Spend(Patience::kNode + encoding.head.size() + encoding.tail.size()));
+  }
+  return digests;
 }
 
 }  // namespace
@@ -99,31 +162,12 @@ std::optional<GraphHash> GraphHash::FromHex(absl::string_view hex) {
   return FromBytes(absl::HexStringToBytes(hex));
 }
 
-absl::StatusOr<std::vector<Digest>> HashNodes(const v1::Graph& graph) {
-  if (graph.nodes().empty()) return MakeError(v1::GRAPH_EMPTY, "the graph has no node");
-  if (!v1::Dialect_IsValid(graph.dialect())) {
-    return MakeError(v1::BAD_ARGUMENT, absl::StrCat("dialect ", graph.dialect(), " is unknown"));
-  }
-  std::vector<Digest> digests;
-  digests.reserve(graph.nodes_size());
-  Blake3 hasher;
-  std::string buffer;
-  for (const v1::UOp& uop : graph.nodes()) {
-    absl::StatusOr<Digest> digest = HashNode(uop, graph.dialect(), digests, graph.nodes_size(), hasher, buffer);
-    if (!digest.ok()) {
-      const size_t node = digests.size();
-      const absl::string_view known = OpName(uop.op());
-      const std::string op = known.empty() ? absl::StrCat(static_cast<int>(uop.op())) : std::string(known);
-      const absl::Status named = WithNode(digest.status(), node, op, uop.tag());
-      return Annotate(named, absl::StrCat("node ", node, known.empty() ? "" : " ", known));
-    }
-    digests.push_back(*digest);
-  }
-  return digests;
-}
+absl::StatusOr<std::vector<Digest>> HashNodes(const v1::Graph& graph) { return HashNodesFor(graph, Always); }
 
-absl::StatusOr<GraphHash> HashGraph(const v1::Graph& graph) {
-  KILN_ASSIGN_OR_RETURN(const std::vector<Digest> digests, HashNodes(graph));
+absl::StatusOr<GraphHash> HashGraph(const v1::Graph& graph) { return HashGraph(graph, Always); }
+
+absl::StatusOr<GraphHash> HashGraph(const v1::Graph& graph, Wanted wanted) {
+  KILN_ASSIGN_OR_RETURN(const std::vector<Digest> digests, HashNodesFor(graph, wanted));
   Blake3 hasher;
   hasher.Update(kDomain);
   hasher.Update(digests.back().view());

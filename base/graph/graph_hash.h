@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "base/blake3.h"
@@ -51,6 +52,8 @@ struct GraphHash {
 //   BAD_ARGUMENT         a constant without canonical value, an unknown dialect
 // No recursion; time and memory are linear in the graph.
 absl::StatusOr<GraphHash> HashGraph(const v1::Graph& graph);
+// The same for somebody who may be gone before it ends: asks `wanted` every millisecond or so, and ends with its error.
+absl::StatusOr<GraphHash> HashGraph(const v1::Graph& graph, absl::FunctionRef<absl::Status()> wanted);
 
 // The digest of every node, in order: equal digests mean equal sub-graphs.
 absl::StatusOr<std::vector<Digest>> HashNodes(const v1::Graph& graph);

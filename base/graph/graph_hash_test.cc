@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <string>
 
+#include "base/blake3.h"
 #include "base/error.h"
 #include "base/graph/graph_text.h"
 #include "gtest/gtest.h"
@@ -93,6 +94,48 @@ TEST(HashGraph, DeepAndShared) {
     node->add_src(i);
   }
   EXPECT_TRUE(HashGraph(graph).ok());
+}
+
+// It asks after some nodes, and in the middle of a long one, and ends with the answer as it is.
+TEST(HashGraph, EndsOnceNobodyWantsIt) {
+  v1::Graph many = Parse("0 CONST [] float32 1.0");
+  for (uint32_t i = 0; i < 10'000; ++i) {
+    v1::UOp* node = many.add_nodes();
+    node->set_op(v1::NEG);
+    node->add_src(i);
+  }
+  v1::Graph data;
+  v1::UOp* node = data.add_nodes();
+  node->set_op(v1::BINARY);
+  node->set_data(std::string(8 << 20, 'x'));
+  for (const v1::Graph& graph : {many, data}) {
+    int asked = 0;
+    const auto wanted = [&] { return ++asked < 3 ? absl::OkStatus() : absl::CancelledError("enough"); };
+    EXPECT_EQ(HashGraph(graph, wanted).status(), absl::CancelledError("enough"));
+    EXPECT_EQ(asked, 3);
+    EXPECT_EQ(HashGraph(graph, [] { return absl::OkStatus(); }), HashGraph(graph));
+  }
+}
+
+// What is hashed in steps has the digest of the whole.
+TEST(HashGraph, LongDataIsHashedAsOne) {
+  v1::Graph graph;
+  v1::UOp* node = graph.add_nodes();
+  node->set_op(v1::BINARY);
+  std::string text((2 << 20) + 3, 'a');
+  for (size_t i = 0; i < text.size(); i += 1000) text[i] = static_cast<char>(i / 1000);
+  node->set_data(text);
+  std::string encoding;
+  const auto append_u32 = [&](uint32_t value) {
+    for (int i = 0; i < 4; ++i) encoding.push_back(static_cast<char>(value >> (8 * i)));
+  };
+  append_u32(6);
+  encoding += "BINARY";
+  encoding.push_back(static_cast<char>(v1::UOp::kData));
+  append_u32(static_cast<uint32_t>(text.size()));
+  encoding += text;
+  append_u32(0);
+  EXPECT_EQ(HashNodes(graph)->front(), Blake3Of(encoding));
 }
 
 TEST(HashNodes, EqualSubGraphsHaveEqualDigests) {

@@ -136,7 +136,7 @@ Engine::~Engine() {
 
 absl::StatusOr<ProgramId> Engine::Identify(const v1::Graph* graph, absl::string_view hash, absl::string_view device,
                                            const compiler::Options& options, const Session* caller,
-                                           const GraphHash* hashed) const {
+                                           const GraphHash* hashed, const Control& control) const {
   ProgramId id;
   id.domain = DomainOf(caller);
   id.account = AccountOf(caller);
@@ -162,7 +162,7 @@ absl::StatusOr<ProgramId> Engine::Identify(const v1::Graph* graph, absl::string_
     if (hashed != nullptr) {
       graph_hash = *hashed;
     } else {
-      KILN_ASSIGN_OR_RETURN(graph_hash, HashGraph(*graph));
+      KILN_ASSIGN_OR_RETURN(graph_hash, HashGraph(*graph, [&control] { return control.Check(); }));
     }
     id.graph_hash.bytes = graph_hash.bytes;
     if (!hash.empty() && hash != id.graph_hash.view()) {
@@ -205,7 +205,7 @@ void Engine::Compile(const CompileRequest& request, const Control& asking, Compi
   control.domain = MemoryDomainOf(request.caller.get());  // of a search's runs
   const auto options = Settled(request.options);
   if (!options.ok()) return done(options.status());
-  const auto id = Identify(request.graph, "", request.device, *options, request.caller.get(), request.hashed);
+  const auto id = Identify(request.graph, "", request.device, *options, request.caller.get(), request.hashed, control);
   if (!id.ok()) return done(id.status());
   store_.GetOrCompile(
       *id, *request.graph, *options, control,
@@ -307,7 +307,7 @@ void Engine::Execute(ExecuteRequest request, const Control& asking, ExecuteCallb
   if (asked.program != nullptr) return Begin(execution, asked.program, /*from_cache=*/true);
   const absl::Time begin = SteadyNow();
   const auto id =
-      Identify(asked.graph, asked.graph_hash, asked.device, asked.options, asked.caller.get(), asked.hashed);
+      Identify(asked.graph, asked.graph_hash, asked.device, asked.options, asked.caller.get(), asked.hashed, control);
   if (!id.ok()) return execution->Fail(id.status());
   const absl::Time identified = SteadyNow();
   execution->timing().verify = absl::ToDoubleMicroseconds(identified - begin);

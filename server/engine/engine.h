@@ -197,10 +197,10 @@ class Engine {
 
  private:
   // What a request by graph, by hash, or by both is about. Refuses a graph over
-  // the limits before it is hashed; `hashed` as in CompileRequest.
+  // the limits before it is hashed; `hashed` as in CompileRequest. The errors of `control`, if it is stopped meanwhile.
   absl::StatusOr<ProgramId> Identify(const v1::Graph* graph, absl::string_view hash, absl::string_view device,
                                      const compiler::Options& options, const Session* caller,
-                                     const GraphHash* hashed = nullptr) const;
+                                     const GraphHash* hashed = nullptr, const Control& control = {}) const;
   // A client's options as this server takes them.
   absl::StatusOr<compiler::Options> Settled(compiler::Options options) const;
   Execution* NewExecution(ExecuteRequest request, const Control& control, ExecuteCallback done);

@@ -78,7 +78,8 @@ void Engine::Explain(ExplainRequest request, const Control& control, ExplainCall
   auto options = Settled(request.options);
   if (!options.ok()) return done(std::move(options).status());
   request.options = *std::move(options);
-  const auto id = Identify(request.graph, request.graph_hash, request.device, request.options, request.caller.get());
+  const auto id = Identify(request.graph, request.graph_hash, request.device, request.options, request.caller.get(),
+                           /*hashed=*/nullptr, control);
   if (!id.ok()) return done(id.status());
   const auto schedule = [this, id = *id](ExplainRequest asked, ProgramStore::Program stored, const Control& until,
                                          ExplainCallback explained) {

@@ -29,7 +29,8 @@ void Engine::Tune(TuneRequest request, const Control& control, TuneCallback done
   // The program that is replaced is the one that rules made.
   compiler::Options plain = request.options;
   plain.beam = plain.beam_budget_ms = 0;
-  const auto id = Identify(request.graph, request.graph_hash, request.device, plain, request.caller.get());
+  const auto id = Identify(request.graph, request.graph_hash, request.device, plain, request.caller.get(),
+                           /*hashed=*/nullptr, control);
   if (!id.ok()) return done(id.status());
   if (request.graph != nullptr && NamesSeveralDevices(*request.graph))
     return done(MakeError(v1::UNSUPPORTED_SHARD, "schedules are searched for programs on one device alone"));

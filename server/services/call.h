@@ -191,12 +191,12 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
     body(*this);
   }
 
-  // One that has been cancelled while it waited is not read.
+  // One that has been cancelled while it waited is not read, and one that is cancelled now not to its end.
   absl::Status Read(const grpc::ByteBuffer& bytes) {
-    absl::Status wanted = control_.Check();
-    CountEnded(env().engine.metrics(), wanted, Place::kDecode);
-    KILN_RETURN_IF_ERROR(wanted);
-    KILN_RETURN_IF_ERROR(Decode(bytes, LimitsOf(env()), request_));
+    absl::Status read = control_.Check();
+    if (read.ok()) read = Decode(bytes, LimitsOf(env()), request_, control_);
+    CountEnded(env().engine.metrics(), read, Place::kDecode);
+    KILN_RETURN_IF_ERROR(read);
     if (control_.account == nullptr) return absl::OkStatus();
     return request_charge_.Grow(DecodedBytes(request_, bytes.Length()));
   }

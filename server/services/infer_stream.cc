@@ -86,7 +86,7 @@ class InferStream final : public StreamReactor, public Gate::Watcher {
   // The request that has come, unless it is refused already.
   void Take(absl::Status status) {
     if (status.ok()) status = control_.Check();
-    if (status.ok()) status = Decode(incoming_, LimitsOf(env()), request_);
+    if (status.ok()) status = Decode(incoming_, LimitsOf(env()), request_, control_);
     if (status.ok() && control_.account != nullptr)
       status = request_charge_.Grow(DecodedBytes(request_, incoming_.Length()));
     incoming_.Clear();

@@ -2,6 +2,7 @@
 #include <grpcpp/alarm.h>
 
 #include <algorithm>
+#include <atomic>
 #include <memory>
 #include <string>
 #include <utility>
@@ -102,8 +103,11 @@ class SubmitCall final : public StreamReactor, public Outlet, public Gate::Watch
   // What has come last, if it is paid for; then reads on.
   void TakeMessage(std::unique_ptr<Command> command, absl::Status status) {
     if (absl::MutexLock lock(&mutex_); ended_ || cancelled_) return;
-    if (status.ok()) status = Decode(incoming_, LimitsOf(env_), command->request);
-    if (status.ok() && incoming_.Length() > kSmallRequest) Hash(*command);
+    const Control here = {.cancelled = &gone_};
+    if (status.ok()) status = Decode(incoming_, LimitsOf(env_), command->request, here);
+    if (status.ok() && incoming_.Length() > kSmallRequest) Hash(*command, here);
+    // As one that comes too late.
+    if (gone_.load(std::memory_order_relaxed)) return;
     command->parts.Set(Part::kDecode, command->arrived, SteadyNow());
     if (status.ok() && admitted_->account() != nullptr) {
       status = command->payload.Grow(DecodedBytes(command->request, incoming_.Length()));
@@ -117,7 +121,7 @@ class SubmitCall final : public StreamReactor, public Outlet, public Gate::Watch
   }
 
   // The engine says what is wrong with a graph that has no hash, or is too large for one.
-  void Hash(Command& command) const {
+  void Hash(Command& command, const Control& control) const {
     const v1::SubmitRequest& request = command.request;
     const v1::Graph* const graph = request.has_execute() && request.execute().request().has_graph()
                                        ? &request.execute().request().graph()
@@ -127,7 +131,8 @@ class SubmitCall final : public StreamReactor, public Outlet, public Gate::Watch
     if (graph == nullptr || static_cast<uint64_t>(graph->nodes_size()) > limits.max_nodes ||
         graph->ByteSizeLong() > limits.max_bytes)
       return;
-    if (const auto hash = HashGraph(*graph); hash.ok()) command.hashed = *hash;
+    const auto hash = HashGraph(*graph, [&control] { return control.Check(); });
+    if (hash.ok()) command.hashed = *hash;
   }
 
   // The pool's thread is done with the message.
@@ -231,6 +236,7 @@ class SubmitCall final : public StreamReactor, public Outlet, public Gate::Watch
   }
 
   void OnCancel() override {
+    gone_.store(true, std::memory_order_relaxed);
     std::shared_ptr<CommandStream> stream;
     {
       absl::MutexLock lock(&mutex_);
@@ -330,6 +336,8 @@ class SubmitCall final : public StreamReactor, public Outlet, public Gate::Watch
   std::string token_;
   SessionPtr session_;
   Charge stream_charge_;
+  // The connection: then what is being read is read no further.
+  std::atomic<bool> gone_{false};
 
   absl::Mutex mutex_;
   // Set once.

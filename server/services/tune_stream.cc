@@ -62,7 +62,7 @@ class TuneStream final : public DownloadReactor {
 
   absl::Status Decoded(const grpc::ByteBuffer& bytes) {
     KILN_RETURN_IF_ERROR(control_.Check());
-    KILN_RETURN_IF_ERROR(Decode(bytes, LimitsOf(env_), request_));
+    KILN_RETURN_IF_ERROR(Decode(bytes, LimitsOf(env_), request_, control_));
     if (control_.account == nullptr) return absl::OkStatus();
     return charge_.Grow(DecodedBytes(request_, bytes.Length()));
   }

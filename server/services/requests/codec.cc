@@ -1,5 +1,6 @@
 #include "server/services/requests/codec.h"
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -67,15 +68,10 @@ class Counter {
   uint64_t parts_ = 0, nodes_ = 0, arguments_ = 0;
 };
 
-}  // namespace
-
-absl::Status CheckParts(const grpc::ByteBuffer& bytes, const Descriptor& type, const RequestLimits& limits) {
-  if (bytes.Length() <= kShort) return absl::OkStatus();
-  grpc::ByteBuffer readable = bytes;  // shares the bytes
-  grpc::ProtoBufferReader reader(&readable);
+absl::Status CountParts(WantedBytes& bytes, const Descriptor& type, const RequestLimits& limits) {
   const absl::Status malformed = MakeError(v1::MALFORMED_MESSAGE, absl::StrCat("the request is no ", type.full_name()));
-  if (!reader.status().ok()) return malformed;
-  CodedInputStream input(&reader);
+  if (!bytes.readable()) return malformed;
+  CodedInputStream input(&bytes);
   // The messages around the place that has been reached, and the end of what is
   // around each.
   struct Open {
@@ -117,6 +113,52 @@ absl::Status CheckParts(const grpc::ByteBuffer& bytes, const Descriptor& type, c
     if (kind == Kind::kPart) KILN_RETURN_IF_ERROR(counter.Add(nullptr));
     if (!WireFormatLite::SkipField(&input, tag)) return malformed;
   }
+}
+
+}  // namespace
+
+bool WantedBytes::Next(const void** data, int* size) {
+  if (!stopped_.ok()) return false;
+  if (left_ == 0) {
+    const void* next = nullptr;
+    if (!reader_.Next(&next, &left_)) return false;
+    data_ = static_cast<const char*>(next);
+  }
+  stopped_ = control_.Check();
+  if (!stopped_.ok()) return false;
+  *data = data_;
+  *size = std::min(left_, kPiece);
+  data_ += *size;
+  left_ -= *size;
+  taken_ += *size;
+  return true;
+}
+
+void WantedBytes::BackUp(int count) {
+  data_ -= count;
+  left_ += count;
+  taken_ -= count;
+}
+
+bool WantedBytes::Skip(int count) {
+  const void* data = nullptr;
+  for (int size = 0; count > 0; count -= size) {
+    if (!Next(&data, &size)) return false;
+    if (size <= count) continue;
+    BackUp(size - count);
+    return true;
+  }
+  return true;
+}
+
+absl::Status CheckParts(const grpc::ByteBuffer& bytes, const Descriptor& type, const RequestLimits& limits,
+                        const runtime::hal::LaunchControl& control) {
+  if (bytes.Length() <= kShort) return absl::OkStatus();
+  grpc::ByteBuffer readable = bytes;  // shares the bytes
+  WantedBytes reader(&readable, &control);
+  absl::Status counted = CountParts(reader, type, limits);
+  // What ends early looks malformed.
+  return reader.stopped().ok() ? counted : reader.stopped();
 }
 
 absl::Status CheckSmall(const grpc::ByteBuffer& bytes) {

@@ -5,6 +5,9 @@
 // they lie, and one with more parts than the server works with is refused before
 // any of them is made. An answer that protobuf cannot encode is refused, too: its
 // sizes are 32-bit numbers, and gRPC does not look.
+//
+// A large message takes a large part of a second. So it is read in pieces, and no further
+// once nobody waits for what it asks for.
 #ifndef KILN_SERVER_SERVICES_REQUESTS_CODEC_H_
 #define KILN_SERVER_SERVICES_REQUESTS_CODEC_H_
 
@@ -19,6 +22,8 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "google/protobuf/descriptor.h"
+#include "google/protobuf/io/zero_copy_stream.h"
+#include "runtime/hal/module.h"
 
 namespace kiln::server {
 
@@ -31,11 +36,44 @@ struct RequestLimits {
   uint64_t parts() const { return 4 * (uint64_t{nodes} + arguments); }
 };
 
+// gRPC's bytes in pieces, for as long as they are wanted: then they end, as if there were no
+// more, and stopped() says why.
+class WantedBytes final : public google::protobuf::io::ZeroCopyInputStream {
+ public:
+  // In bytes: what is gone through in less than a millisecond.
+  static constexpr int kPiece = 64 << 10;
+
+  // Both outlive this. Reading makes them none of the buffer's any more.
+  WantedBytes(grpc::ByteBuffer* bytes, const runtime::hal::LaunchControl* control)
+      : reader_(bytes), control_(*control) {}
+
+  bool Next(const void** data, int* size) override;
+  void BackUp(int count) override;
+  bool Skip(int count) override;
+  int64_t ByteCount() const override { return taken_; }
+
+  // Whether they can be read at all.
+  bool readable() const { return reader_ok_; }
+  // OK, or the error of LaunchControl::Check with which it ended.
+  const absl::Status& stopped() const { return stopped_; }
+
+ private:
+  grpc::ProtoBufferReader reader_;
+  const bool reader_ok_ = reader_.status().ok();
+  const runtime::hal::LaunchControl& control_;
+  absl::Status stopped_;
+  // What the reader has given and is not taken yet.
+  const char* data_ = nullptr;
+  int left_ = 0;
+  int64_t taken_ = 0;
+};
+
 // GRAPH_TOO_LARGE with the limit "nodes", "arguments" or "message parts" if
 // `bytes`, read as a `type`, has more; MALFORMED_MESSAGE if it is no such message, or
-// has a group, which none of ours has. Makes nothing. Short messages pass.
+// has a group, which none of ours has. Makes nothing. Short messages pass. The errors of `control`,
+// if it is stopped meanwhile.
 absl::Status CheckParts(const grpc::ByteBuffer& bytes, const google::protobuf::Descriptor& type,
-                        const RequestLimits& limits);
+                        const RequestLimits& limits, const runtime::hal::LaunchControl& control = {});
 
 // In bytes: what is not larger is decoded on the thread that brings it, what is larger on one of
 // the request pool.
@@ -57,11 +95,21 @@ absl::Status AnswerTooLarge(uint64_t used, uint64_t max_bytes);
 
 // MALFORMED_MESSAGE, or the errors of CheckParts.
 template <typename Message>
-absl::Status Decode(const grpc::ByteBuffer& bytes, const RequestLimits& limits, Message& message) {
-  KILN_RETURN_IF_ERROR(CheckParts(bytes, *Message::descriptor(), limits));
+absl::Status Decode(const grpc::ByteBuffer& bytes, const RequestLimits& limits, Message& message,
+                    const runtime::hal::LaunchControl& control = {}) {
+  KILN_RETURN_IF_ERROR(CheckParts(bytes, *Message::descriptor(), limits, control));
   grpc::ByteBuffer readable = bytes;  // shares the bytes
-  grpc::ProtoBufferReader reader(&readable);
-  if (reader.status().ok() && message.ParseFromZeroCopyStream(&reader)) return absl::OkStatus();
+  bool decoded = false;
+  if (bytes.Length() <= kSmallRequest) {
+    grpc::ProtoBufferReader reader(&readable);
+    decoded = reader.status().ok() && message.ParseFromZeroCopyStream(&reader);
+  } else {
+    WantedBytes reader(&readable, &control);
+    decoded = reader.readable() && message.ParseFromZeroCopyStream(&reader);
+    // What ends early may look whole.
+    if (!reader.stopped().ok()) return reader.stopped();
+  }
+  if (decoded) return absl::OkStatus();
   return MakeError(v1::MALFORMED_MESSAGE, absl::StrCat("the request is no ", message.GetTypeName()));
 }
 

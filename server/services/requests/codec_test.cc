@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <string>
 #include <vector>
 
@@ -107,6 +108,57 @@ TEST(CodecTest, WhatIsWithinTheLimitsIsDecoded) {
   const absl::Status status = Decode(Bytes(request.SerializeAsString()), kLimits, decoded);
   ASSERT_TRUE(status.ok()) << status;
   EXPECT_EQ(decoded.SerializeAsString(), request.SerializeAsString());
+}
+
+// In pieces, some of which are given back, they are the bytes.
+TEST(CodecTest, BytesComeInPieces) {
+  std::string text;
+  for (int i = 0; i < 50'000; ++i) text += std::to_string(i);
+  const grpc::Slice slices[] = {grpc::Slice(text.substr(0, 1000)), grpc::Slice(text.substr(1000))};
+  grpc::ByteBuffer buffer(slices, 2);
+  const runtime::hal::LaunchControl control;
+  WantedBytes bytes(&buffer, &control);
+  ASSERT_TRUE(bytes.readable());
+  std::string read;
+  const void* data = nullptr;
+  for (int size = 0, turn = 0; bytes.Next(&data, &size); ++turn) {
+    EXPECT_LE(size, WantedBytes::kPiece);
+    const int kept = turn % 2 == 0 ? size : size / 3;
+    read.append(static_cast<const char*>(data), static_cast<size_t>(kept));
+    bytes.BackUp(size - kept);
+    EXPECT_EQ(bytes.ByteCount(), static_cast<int64_t>(read.size()));
+    if (turn != 2) continue;
+    ASSERT_TRUE(bytes.Skip(70'001));
+    read += text.substr(read.size(), 70'001);
+  }
+  EXPECT_EQ(read, text);
+  EXPECT_TRUE(bytes.stopped().ok());
+}
+
+TEST(CodecTest, BytesEndOnceNobodyWantsThem) {
+  grpc::ByteBuffer buffer = Bytes(std::string(1 << 20, 'x'));
+  std::atomic<bool> cancelled{false};
+  const runtime::hal::LaunchControl control = {.cancelled = &cancelled};
+  WantedBytes bytes(&buffer, &control);
+  const void* data = nullptr;
+  int size = 0;
+  ASSERT_TRUE(bytes.Next(&data, &size));
+  cancelled = true;
+  EXPECT_FALSE(bytes.Next(&data, &size));
+  EXPECT_TRUE(absl::IsCancelled(bytes.stopped()));
+  cancelled = false;
+  EXPECT_FALSE(bytes.Next(&data, &size));
+  EXPECT_EQ(bytes.ByteCount(), WantedBytes::kPiece);
+}
+
+TEST(CodecTest, WhatNobodyWantsIsNotDecodedAndNotMalformed) {
+  v1::ExecuteRequest request;
+  for (uint32_t i = 0; i < kLimits.nodes; ++i) request.mutable_graph()->add_nodes()->set_op(v1::CONST);
+  const std::atomic<bool> cancelled{true};
+  v1::ExecuteRequest decoded;
+  const absl::Status status = Decode(Bytes(request.SerializeAsString()), kLimits, decoded, {.cancelled = &cancelled});
+  EXPECT_EQ(DetailOf(status).value_or(v1::ErrorDetail()).code(), v1::CALL_CANCELLED) << status;
+  EXPECT_EQ(decoded.graph().nodes_size(), 0);
 }
 
 TEST(CodecTest, WhatIsNoMessageIsMalformed) {
