@@ -241,8 +241,9 @@ absl::StatusOr<CompiledProgram> CompileWorkers::Compile(const v1::Graph& graph, 
                                                         const compiler::Options& options,
                                                         compiler::CompileObserver* observer, const CompileFor& whom) {
   absl::StatusOr<CompiledProgram> program;
+  const LentJob lent(graph, target, options, observer);
   KILN_RETURN_IF_ERROR(Do(
-      ToJob(graph, target, options, observer), [&] { return NameOf(graph, target, options); }, whom,
+      lent.job(), [&] { return NameOf(graph, target, options); }, whom,
       [&](v1::CompileJobResult result) {
         program = FromResult(std::move(result), observer);
         return program.status();
@@ -276,8 +277,13 @@ absl::Status CompileWorkers::Do(const v1::CompileJob& job, absl::FunctionRef<Dig
     const absl::Status free = quarantine_.Check(its_name(), SteadyNow());
     if (!free.ok()) return WithName(free, FaultName(GraphOf(job)));
   }
-  auto memory = SealedMemory(job.SerializeAsString());
+  // Each of these takes some milliseconds for a large graph.
+  KILN_RETURN_IF_ERROR(whom.control.Check());
+  const std::string written = job.SerializeAsString();
+  KILN_RETURN_IF_ERROR(whom.control.Check());
+  auto memory = SealedMemory(written);
   if (!memory.ok()) return NoZygote(memory.status().message());
+  KILN_RETURN_IF_ERROR(whom.control.Check());
   // A worker may have ended while nobody looked: the next one has not.
   std::unique_ptr<Worker> worker;
   for (int chance = 0; chance < 2; ++chance) {
