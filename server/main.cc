@@ -18,6 +18,7 @@
 #include "base/error.h"
 #include "server/config.h"
 #include "server/config_files.h"
+#include "server/heap_trimmer.h"
 #include "server/job.h"
 #include "server/logs/server_log.h"
 #include "server/process.h"
@@ -103,6 +104,7 @@ int Serve(const Invocation& invocation) {
   if (kiln::server::InJob(invocation.config) && kiln::server::RankInJob() != 0) {
     return kiln::server::ServeRank(invocation.config, log);
   }
+  const kiln::server::HeapTrimmer trimmer;
   auto server = kiln::server::StartServer(invocation.config, log, "/proc/self/exe");
   absl::Status status = server.status();
   if (status.ok() && !invocation.port_file.empty()) status = WritePortFile(invocation.port_file, (*server)->port());
