@@ -18,14 +18,14 @@
 #include "base/error.h"
 #include "server/config.h"
 #include "server/config_files.h"
-#include "server/heap_trimmer.h"
 #include "server/job.h"
 #include "server/logs/server_log.h"
-#include "server/process.h"
+#include "server/process/heap_trimmer.h"
+#include "server/process/process.h"
+#include "server/process/watchdog.h"
 #include "server/rpc_server.h"
 #include "server/server.h"
 #include "server/service_manager.h"
-#include "server/watchdog.h"
 
 namespace {
 

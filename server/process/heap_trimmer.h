@@ -3,8 +3,8 @@
 // glibc gives back what is free at the end of an arena, and keeps what is free in its middle. A compiled program is
 // thousands of small pieces between those of others: 13,000 programs that came and went left more than 250 MiB that
 // nobody used and no other process could have. malloc_trim() gives back the pages of such pieces.
-#ifndef KILN_SERVER_HEAP_TRIMMER_H_
-#define KILN_SERVER_HEAP_TRIMMER_H_
+#ifndef KILN_SERVER_PROCESS_HEAP_TRIMMER_H_
+#define KILN_SERVER_PROCESS_HEAP_TRIMMER_H_
 
 #include <cstddef>
 #include <limits>
@@ -42,4 +42,4 @@ class HeapTrimmer {
 
 }  // namespace kiln::server
 
-#endif  // KILN_SERVER_HEAP_TRIMMER_H_
+#endif  // KILN_SERVER_PROCESS_HEAP_TRIMMER_H_

@@ -1,4 +1,4 @@
-#include "server/heap_trimmer.h"
+#include "server/process/heap_trimmer.h"
 
 #include <malloc.h>
 #include <pthread.h>
