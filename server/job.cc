@@ -21,7 +21,7 @@
 #include "runtime/drivers/remote/switchboard.h"
 #include "runtime/drivers/remote/worker.h"
 #include "server/cpu_core.h"
-#include "server/watchdog.h"
+#include "server/process/watchdog.h"
 
 namespace kiln::server {
 namespace {

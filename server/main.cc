@@ -20,11 +20,12 @@
 #include "server/config_files.h"
 #include "server/job.h"
 #include "server/logs/server_log.h"
-#include "server/process.h"
+#include "server/process/heap_trimmer.h"
+#include "server/process/process.h"
+#include "server/process/watchdog.h"
 #include "server/rpc_server.h"
 #include "server/server.h"
 #include "server/service_manager.h"
-#include "server/watchdog.h"
 
 namespace {
 
@@ -103,6 +104,7 @@ int Serve(const Invocation& invocation) {
   if (kiln::server::InJob(invocation.config) && kiln::server::RankInJob() != 0) {
     return kiln::server::ServeRank(invocation.config, log);
   }
+  const kiln::server::HeapTrimmer trimmer;
   auto server = kiln::server::StartServer(invocation.config, log, "/proc/self/exe");
   absl::Status status = server.status();
   if (status.ok() && !invocation.port_file.empty()) status = WritePortFile(invocation.port_file, (*server)->port());

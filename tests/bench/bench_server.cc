@@ -13,7 +13,7 @@
 #include "base/graph/graph_text.h"
 #include "kiln/v1/kernel_service.grpc.pb.h"
 #include "server/config.h"
-#include "server/process.h"
+#include "server/process/process.h"
 
 namespace kiln::bench {
 

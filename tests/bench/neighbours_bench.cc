@@ -29,7 +29,7 @@
 #include "kiln/v1/kernel_service.grpc.pb.h"
 #include "server/compile_worker/zygote.h"
 #include "server/config.h"
-#include "server/process.h"
+#include "server/process/process.h"
 #include "server/server.h"
 #include "tests/bench/bench_server.h"
 

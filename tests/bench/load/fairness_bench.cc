@@ -35,7 +35,7 @@
 #include "server/engine/engine.h"
 #include "server/fair/owner.h"
 #include "server/fair/turns.h"
-#include "server/process.h"
+#include "server/process/process.h"
 #include "server/server.h"
 #include "tests/bench/bench_server.h"
 #include "tests/bench/load/loads.h"

@@ -1,6 +1,6 @@
 // How a process behaves that serves.
-#ifndef KILN_SERVER_PROCESS_H_
-#define KILN_SERVER_PROCESS_H_
+#ifndef KILN_SERVER_PROCESS_PROCESS_H_
+#define KILN_SERVER_PROCESS_PROCESS_H_
 
 namespace kiln::server {
 
@@ -14,4 +14,4 @@ void PrepareToServe();
 
 }  // namespace kiln::server
 
-#endif  // KILN_SERVER_PROCESS_H_
+#endif  // KILN_SERVER_PROCESS_PROCESS_H_

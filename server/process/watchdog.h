@@ -2,8 +2,8 @@
 //
 // A compilation that has begun runs to its end, which may be far away; a server that was
 // told to stop must stop all the same.
-#ifndef KILN_SERVER_WATCHDOG_H_
-#define KILN_SERVER_WATCHDOG_H_
+#ifndef KILN_SERVER_PROCESS_WATCHDOG_H_
+#define KILN_SERVER_PROCESS_WATCHDOG_H_
 
 #include <functional>
 #include <thread>
@@ -36,4 +36,4 @@ class Watchdog {
 
 }  // namespace kiln::server
 
-#endif  // KILN_SERVER_WATCHDOG_H_
+#endif  // KILN_SERVER_PROCESS_WATCHDOG_H_
