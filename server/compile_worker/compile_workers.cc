@@ -240,11 +240,12 @@ absl::Status CompileWorkers::Wait(const Worker& worker, const runtime::hal::Laun
 absl::StatusOr<CompiledProgram> CompileWorkers::Compile(const v1::Graph& graph, const v1::Target& target,
                                                         const compiler::Options& options,
                                                         compiler::CompileObserver* observer, const CompileFor& whom) {
+  const absl::Time begin = SteadyNow();
   absl::StatusOr<CompiledProgram> program;
   KILN_RETURN_IF_ERROR(Do(
       ToJob(graph, target, options, observer), [&] { return NameOf(graph, target, options); }, whom,
       [&](v1::CompileJobResult result) {
-        program = FromResult(std::move(result), observer);
+        program = FromResult(std::move(result), observer, whom.stages, begin);
         return program.status();
       }));
   return program;

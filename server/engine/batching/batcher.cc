@@ -234,7 +234,7 @@ void Batcher::Distribute(Joined& joined, ExecuteResult& result) {
     part.batch = std::exchange(batch, 0);
     part.results = Share(*program.rows, result.results, joined.run.rows, row, waiting.part.rows);
     part.charge = *std::move(charge);
-    if (CallParts* parts = waiting.part.request->parts; parts != nullptr) parts->SetRunOf(joined.parts);
+    if (NotedParts* parts = waiting.part.request->parts; parts != nullptr) parts->SetRunOf(joined.parts);
     waiting.member->Answer(std::move(part), joined.begin - waiting.since);
   }
 }
