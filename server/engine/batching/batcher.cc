@@ -204,6 +204,7 @@ void Batcher::Answer(Joined& joined, absl::StatusOr<ExecuteResult> result) {
     CountRun(*joined.line->kind.program, joined.run.rows, result->timing);
     metrics_->batched_runs.Add(1);
     metrics_->batched_requests.Add(joined.members.size());
+    metrics_->batch_rows.Observe(joined.run.rows);
   }
   // The next run is in the device's queue before these are answered; and with the last answer, this may end.
   OnEnded(joined.line, joined.number);
