@@ -90,6 +90,16 @@ class TraceTest(unittest.TestCase):
             self.assertLessEqual(found.begin_ns, part.begin_ns, part.name)
             self.assertLessEqual(part.end_ns, found.end_ns, part.name)
 
+    def test_grpcs_older_header_is_passed_over(self):
+        request = self.caller.execution()
+        binary = b"\0\0" + bytes.fromhex(TRACE) + b"\1" + bytes.fromhex(SPAN) + b"\2\1"
+        self.caller.call(EXECUTE, request, ("grpc-trace-bin", binary))
+        self.caller.call(EXECUTE, request, ("grpc-trace-bin", binary), ("traceparent", "00-%s-%s-01" % (TRACE, SPAN)))
+        alone, beside = self.caller.executions()[-2:]
+        self.assertNotEqual(alone.trace_id.hex(), TRACE)
+        self.assertEqual(alone.parent_span_id, b"")
+        self.assertEqual((beside.trace_id.hex(), beside.parent_span_id.hex()), (TRACE, SPAN))
+
     def test_a_compilation_shows_its_stages(self):
         for isolation in ("off", "on"):
             with self.subTest(isolation), support.running("--compile_isolation=" + isolation) as server:
