@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "compiler/compile_stages.h"
 #include "compiler/import/as_sent.h"
@@ -50,14 +51,31 @@ absl::StatusOr<v1::Executable> CompileGraph(const v1::Graph& wire, const v1::Tar
   Graph graph;
   Lowering lowering(graph, options, observer);
   lowering.wire = &wire;
+  PartTimer timer(observer, CompilePart::kImport);
   KILN_ASSIGN_OR_RETURN(UOp * root, RunStage(lowering, Stage::kImport, nullptr));
   // Beyond this point, only core ops, and every node has its derived properties.
-  return CompileNormalised(lowering, root, target);
+  return CompileNormalised(lowering, timer, root, target);
 }
 
 }  // namespace
 
-absl::StatusOr<v1::Executable> CompileNormalised(Lowering& lowering, UOp* root, const v1::Target& device) {
+PartTimer::PartTimer(CompileObserver* observer, CompilePart first)
+    : observer_(observer), part_(first), began_(SteadyNow()) {}
+
+void PartTimer::Begin(CompilePart next) {
+  if (next == part_) return;
+  End();
+  part_ = next;
+  began_ = SteadyNow();
+}
+
+void PartTimer::End() {
+  if (observer_ != nullptr) observer_->OnPart(part_, began_, SteadyNow());
+}
+
+absl::StatusOr<v1::Executable> CompileNormalised(Lowering& lowering, PartTimer& timer, UOp* root,
+                                                 const v1::Target& device) {
+  timer.Begin(CompilePart::kSchedule);
   lowering.target = AllowedTarget(device, lowering.options.fast_math);
   *lowering.executable.mutable_target() = WithoutTf32(lowering.target);
   KILN_ASSIGN_OR_RETURN(lowering.generator, MakeCodeGenerator(lowering.target, lowering.options));
@@ -77,8 +95,10 @@ absl::StatusOr<v1::Executable> CompileNormalised(Lowering& lowering, UOp* root, 
   // Beyond this point, there is a list of calls of kernels, each a SINK of loops or a LINEAR of instructions,
   // and nothing is allocated while the program runs.
 
+  timer.Begin(CompilePart::kKernels);
   KILN_ASSIGN_OR_RETURN(const std::vector<CompiledCall> compiled, CompileKernels(lowering, root));
   AddSteps(function, root, lowering.plan, compiled, lowering.executable);
+  timer.Begin(CompilePart::kCode);
   KILN_RETURN_IF_ERROR(RunStage(lowering, Stage::kCode, root).status());
   return std::move(lowering.executable);
 }

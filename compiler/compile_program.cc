@@ -26,9 +26,11 @@ absl::StatusOr<v1::MultiProgram> CompileSegments(const v1::Graph& wire, const v1
   Graph graph;
   Lowering whole(graph, options, observer);
   whole.wire = &wire;
+  PartTimer timer(observer, CompilePart::kImport);
   KILN_ASSIGN_OR_RETURN(UOp * root, RunStage(whole, Stage::kImportShards, nullptr));
   // Beyond this point, only core ops, and every node has its device and shard axis.
 
+  timer.Begin(CompilePart::kSchedule);
   KILN_RETURN_IF_ERROR(RunStage(whole, Stage::kShares, root).status());
   const Shares& shares = whole.shares;
   // Beyond this point, every value is one device's share, and only transfers move any.
@@ -48,7 +50,7 @@ absl::StatusOr<v1::MultiProgram> CompileSegments(const v1::Graph& wire, const v1
     Lowering lowering(graph, options, observer);
     lowering.function.bodies = whole.function.bodies;
     KILN_ASSIGN_OR_RETURN(v1::Executable executable,
-                          CompileNormalised(lowering, MakeStable(graph, segment->root), target));
+                          CompileNormalised(lowering, timer, MakeStable(graph, segment->root), target));
     kernels += static_cast<uint32_t>(executable.steps_size());
     KILN_RETURN_IF_ERROR(CheckLimit("STOREs and results", options.limits.max_kernels, kernels));
     builder.AddExecutable(std::move(executable));

@@ -113,6 +113,37 @@ TEST(Compile, PassesAreSeenInOrder) {
   EXPECT_EQ(watcher.names.back(), "object");
 }
 
+// Parts, in the order in which they ended.
+class Parts : public CompileObserver {
+ public:
+  void OnPass(const PassRecord&) override {}
+  bool WantsRecords() const override { return false; }
+  bool StopAfter(absl::string_view pass) const override { return pass == last; }
+  void OnPart(CompilePart part, absl::Time begin, absl::Time end) override {
+    EXPECT_LE(begin, end);
+    EXPECT_LE(before_, begin) << "two at once";
+    before_ = end;
+    seen.push_back(part);
+  }
+  std::string last;
+  std::vector<CompilePart> seen;
+
+ private:
+  absl::Time before_ = absl::InfinitePast();
+};
+
+TEST(Compile, PartsComeOneAfterTheOther) {
+  using enum CompilePart;
+  Parts all, some, none;
+  ASSERT_TRUE(Compile(SumAndAdd(), NullTarget(), Options(), &all).ok());
+  EXPECT_EQ(all.seen, std::vector<CompilePart>({kImport, kSchedule, kKernels, kCode}));
+  some.last = "rangeify";
+  EXPECT_FALSE(Compile(SumAndAdd(), NullTarget(), Options(), &some).ok());
+  EXPECT_EQ(some.seen, std::vector<CompilePart>({kImport, kSchedule})) << "as far as it came";
+  EXPECT_FALSE(Compile(v1::Graph(), NullTarget(), Options(), &none).ok());
+  EXPECT_EQ(none.seen, std::vector<CompilePart>({kImport}));
+}
+
 TEST(Compile, StopsWhereTheObserverSays) {
   Watcher watcher("rangeify");
   const auto stopped = Compile(SumAndAdd(), NullTarget(), Options(), &watcher);

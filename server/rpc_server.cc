@@ -240,6 +240,7 @@ absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(const v1::ServerConf
     pages.serving = [self = self.get()] { return self->prepared_.load() && !self->gate_.announced(); };
     // Elsewhere the operator has let in what counts; what tenants compute is more.
     pages.shows_programs = IsLoopback(config.admin_listen());
+    pages.models = self->models_.get();
     KILN_ASSIGN_OR_RETURN(
         self->admin_,
         AdminPort::Open(config.admin_listen(), PagesOf(self->engine_.get(), self->state_.get(), std::move(pages)),

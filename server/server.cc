@@ -41,15 +41,18 @@
 namespace kiln::server {
 namespace {
 
-// `made` with machine code in the place of PTX, where `ptxas` says how.
-absl::StatusOr<CompiledProgram> Assembled(const std::string& ptxas, absl::StatusOr<CompiledProgram> made) {
-  if (!made.ok()) return made;
+// `made` with machine code in the place of PTX, where `ptxas` says how. `stages` may be null.
+absl::StatusOr<CompiledProgram> Assembled(const std::string& ptxas, CompileStages* stages,
+                                          absl::StatusOr<CompiledProgram> made) {
+  if (!made.ok() || ptxas.empty()) return made;
+  const absl::Time begin = SteadyNow();
   if (auto* one = std::get_if<v1::Executable>(&*made)) {
     KILN_RETURN_IF_ERROR(compiler::AssemblePtx(ptxas, *one));
-    return made;
+  } else {
+    for (v1::Executable& each : *std::get<v1::MultiProgram>(*made).mutable_executables())
+      KILN_RETURN_IF_ERROR(compiler::AssemblePtx(ptxas, each));
   }
-  for (v1::Executable& each : *std::get<v1::MultiProgram>(*made).mutable_executables())
-    KILN_RETURN_IF_ERROR(compiler::AssemblePtx(ptxas, each));
+  if (stages != nullptr) stages->Add(CompileStage::kAssemble, begin, SteadyNow());
   return made;
 }
 
@@ -129,7 +132,7 @@ CompileFn LoggedCompiler(CompileFn compile, std::shared_ptr<spdlog::logger> log,
       observer = &*to_files;
     }
     const absl::Time begin = SteadyNow();
-    const auto program = Assembled(ptxas, compile(graph, target, options, observer, whom));
+    const auto program = Assembled(ptxas, whom.stages, compile(graph, target, options, observer, whom));
     const int64_t micros = absl::ToInt64Microseconds(SteadyNow() - begin);
     if (!program.ok()) {
       log->info("event=compile_refused nodes={} micros={} reason=\"{}\"", graph.nodes_size(), micros,

@@ -8,8 +8,19 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 
 namespace kiln::compiler {
+
+// What who waits for a compilation tells apart, in order; pass/passes.cc has what happens in each. A program on several
+// devices goes through all but the first once for each of its segments.
+enum class CompilePart {
+  kImport,    // the graph is read and checked
+  kSchedule,  // which kernels there are, and where buffers lie
+  kKernels,   // each kernel is lowered, and handed to the code generator
+  kCode,      // machine code is made of all of them
+};
+inline constexpr size_t kCompileParts = 4;
 
 // One pass, after it ran.
 struct PassRecord {
@@ -27,6 +38,8 @@ class CompileObserver {
  public:
   virtual ~CompileObserver() = default;
   virtual void OnPass(const PassRecord& record) = 0;
+  // A part that has ended, with success or not: a few for each program, and no two at once.
+  virtual void OnPart(CompilePart part, absl::Time begin, absl::Time end) {}
   // Whether OnPass is to be called: a record counts nodes, which takes as long as a short pass does.
   virtual bool WantsRecords() const { return true; }
   // The passes whose text is read; none: of any. Where a compilation is watched from another process, the others' are

@@ -11,6 +11,7 @@
 #include "server/admin/readings.h"
 #include "server/build_id.h"
 #include "server/engine/engine.h"
+#include "server/models/repository.h"
 #include "server/services/rpcs.h"
 
 namespace kiln::server {
@@ -18,7 +19,7 @@ namespace {
 
 constexpr double kOne = 1, kNanos = 1e9;  // of the unit that is shown
 
-OpenNames NamesOf(Engine& engine, const std::string& build) {
+OpenNames NamesOf(Engine& engine, const std::vector<ServedModelPtr>& models, const std::string& build) {
   OpenNames names;
   for (const RpcRow& row : RpcRows())
     names.methods.push_back(absl::StrCat(row.package, ".", row.service, "/", row.name));
@@ -37,16 +38,21 @@ OpenNames NamesOf(Engine& engine, const std::string& build) {
   }
   names.versions = {compiler::kCompilerVersion};
   names.builds = {build};
+  for (const ServedModelPtr& model : models) {
+    names.models.push_back(model->name);
+    names.model_versions.push_back(absl::StrCat(model->version));
+  }
   return names;
 }
 
 }  // namespace
 
-Exposition::Exposition(Engine* engine, std::function<bool()> ready)
-    : engine_(engine), ready_(std::move(ready)), build_(BuildId()) {}
+Exposition::Exposition(Engine* engine, const ModelRepository* models, std::function<bool()> ready)
+    : engine_(engine), models_(models), ready_(std::move(ready)), build_(BuildId()) {}
 
 std::vector<prometheus::MetricFamily> Exposition::Collect() const {
-  const OpenNames names = NamesOf(*engine_, build_);
+  const std::vector<ServedModelPtr> models = models_ == nullptr ? std::vector<ServedModelPtr>() : models_->Loaded("");
+  const OpenNames names = NamesOf(*engine_, models, build_);
   const Metrics& metrics = engine_->metrics();
   std::vector<prometheus::MetricFamily> families;
 #define COUNTER(member, unit, name, help, ...)                           \
@@ -60,7 +66,7 @@ std::vector<prometheus::MetricFamily> Exposition::Collect() const {
 #undef COUNTER
 #undef HISTOGRAM
 #undef READ
-  AppendReadings({engine_, ready_()}, names, families);
+  AppendReadings({engine_, ready_(), models}, names, families);
   return families;
 }
 

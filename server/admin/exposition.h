@@ -12,11 +12,12 @@
 namespace kiln::server {
 
 class Engine;
+class ModelRepository;
 
-// Safe from any thread. `engine` outlives it.
+// Safe from any thread. `engine` and `models`, which may be null, outlive it.
 class Exposition final : public prometheus::Collectable {
  public:
-  Exposition(Engine* engine, std::function<bool()> ready);
+  Exposition(Engine* engine, const ModelRepository* models, std::function<bool()> ready);
 
   // Adds up what was counted, and looks up the rest.
   std::vector<prometheus::MetricFamily> Collect() const override;
@@ -26,6 +27,7 @@ class Exposition final : public prometheus::Collectable {
 
  private:
   Engine* const engine_;
+  const ModelRepository* const models_;
   const std::function<bool()> ready_;
   const std::string build_;
 };

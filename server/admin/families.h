@@ -63,18 +63,19 @@ void AddCounter(const Counter<Labels...>& counter, double scale, const OpenNames
 template <const auto& kBounds, typename... Labels>
 void AddHistogram(const Histogram<kBounds, Labels...>& histogram, const OpenNames& names,
                   prometheus::MetricFamily& family) {
+  constexpr double kUnit = Histogram<kBounds, Labels...>::kUnit;
   for (size_t series = 0; series < Series<Labels...>::kCount; ++series) {
     prometheus::ClientMetric::Histogram shown;
     for (size_t bucket = 0; bucket < Histogram<kBounds, Labels...>::kBuckets; ++bucket) {
       shown.sample_count += histogram.Count(series, bucket);
       const bool last = bucket == std::size(kBounds);
       shown.bucket.push_back({shown.sample_count, last ? std::numeric_limits<double>::infinity()
-                                                       : static_cast<double>(kBounds[bucket]) / 1e9});
+                                                       : static_cast<double>(kBounds[bucket]) / kUnit});
     }
     if (shown.sample_count == 0 && !kFromTheStart<Labels...>) continue;
     auto labels = ValuesOf<Labels...>(series, names);
     if (!labels.has_value()) continue;
-    shown.sample_sum = static_cast<double>(histogram.SumNanos(series)) / 1e9;
+    shown.sample_sum = static_cast<double>(histogram.Sum(series)) / kUnit;
     prometheus::ClientMetric& metric = family.metric.emplace_back();
     metric.label = *std::move(labels);
     metric.histogram = std::move(shown);

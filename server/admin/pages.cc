@@ -75,7 +75,7 @@ AdminPage PageOf(const WebFile& file) {
 std::vector<AdminPage> PagesOf(Engine* engine, const ServerState* state, PagesOptions options) {
   const auto ready = [engine, serving = std::move(options.serving)] { return Ready(*engine, serving()); };
   const auto is_ready = [ready] { return ready().status == 200; };
-  const auto exposition = std::make_shared<const Exposition>(engine, is_ready);
+  const auto exposition = std::make_shared<const Exposition>(engine, options.models, is_ready);
   std::vector<AdminPage> pages = ApiPages(engine, state, options.shows_programs);
   pages.push_back({"/metrics", [exposition](const AdminRequest&) {
                      return AdminAnswer{200, "text/plain; version=0.0.4; charset=utf-8", exposition->Text(), ""};

@@ -10,6 +10,7 @@
 namespace kiln::server {
 
 class Engine;
+class ModelRepository;
 class ServerState;
 
 struct PagesOptions {
@@ -17,6 +18,8 @@ struct PagesOptions {
   std::function<bool()> serving;
   // Whether what programs compute is shown, too, beside how much they take.
   bool shows_programs = false;
+  // Whose use is counted, too; null where none are served.
+  const ModelRepository* models = nullptr;
 };
 
 // What is pointed to outlives the pages.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <type_traits>
 #include <utility>
 
 #include "runtime/hal/guarantees.h"
@@ -19,8 +20,18 @@ constexpr prometheus::MetricType kGauge = prometheus::MetricType::Gauge, kCounte
 struct Scrape {
   Engine& engine;
   bool ready;
+  std::vector<ModelCounts> models;  // of all callers
   ProcessStats process = ReadProcessStats();
 };
+
+std::vector<ModelCounts> CountsOf(const std::vector<ServedModelPtr>& models) {
+  std::vector<ModelCounts> counts;
+  for (const ServedModelPtr& model : models) counts.push_back(model->counters.all());
+  return counts;
+}
+
+template <typename... Labels>
+constexpr bool kOfModels = (std::is_same_v<Labels, ModelNumber> || ...);
 
 // The samples of one row.
 template <typename... Labels>
@@ -147,6 +158,45 @@ void ReadSessions(const Scrape& scrape, Samples<>& samples) {
 void ReadHandles(const Scrape& scrape, Samples<>& samples) {
   samples.Set(static_cast<double>(scrape.engine.buffers().table().size()));
 }
+// Triton's, whose dashboards and autoscalers go by them: all nanoseconds here are microseconds there.
+using ModelSamples = Samples<ModelNumber, ModelVersion>;
+void ReadModels(const Scrape& scrape, ModelSamples& samples, uint64_t ModelCounts::* counted, uint64_t of_one = 1) {
+  const size_t named = std::min(scrape.models.size(), LabelOf<ModelNumber>::kMost);
+  for (size_t number = 0; number < named; ++number) {
+    samples.Set(static_cast<double>(scrape.models[number].*counted / of_one), {number}, {number});
+  }
+}
+void ReadMicros(const Scrape& scrape, ModelSamples& samples, uint64_t ModelCounts::* nanos) {
+  ReadModels(scrape, samples, nanos, 1000);
+}
+void ReadInferSuccess(const Scrape& scrape, ModelSamples& samples) {
+  ReadModels(scrape, samples, &ModelCounts::succeeded);
+}
+void ReadInferFailure(const Scrape& scrape, ModelSamples& samples) {
+  ReadModels(scrape, samples, &ModelCounts::failed);
+}
+void ReadInferCount(const Scrape& scrape, ModelSamples& samples) {
+  ReadModels(scrape, samples, &ModelCounts::succeeded);
+}
+void ReadInferExecCount(const Scrape& scrape, ModelSamples& samples) {
+  ReadModels(scrape, samples, &ModelCounts::runs);
+}
+void ReadInferDuration(const Scrape& scrape, ModelSamples& samples) {
+  ReadMicros(scrape, samples, &ModelCounts::success_ns);
+}
+void ReadInferQueue(const Scrape& scrape, ModelSamples& samples) {
+  ReadMicros(scrape, samples, &ModelCounts::queue_ns);
+}
+void ReadInferInput(const Scrape& scrape, ModelSamples& samples) {
+  ReadMicros(scrape, samples, &ModelCounts::input_ns);
+}
+void ReadInferCompute(const Scrape& scrape, ModelSamples& samples) {
+  ReadMicros(scrape, samples, &ModelCounts::infer_ns);
+}
+void ReadInferOutput(const Scrape& scrape, ModelSamples& samples) {
+  ReadMicros(scrape, samples, &ModelCounts::output_ns);
+}
+
 void ReadReady(const Scrape& scrape, Samples<>& samples) { samples.Set(scrape.ready ? 1 : 0); }
 void ReadBuildInfo(const Scrape&, Samples<Version, Build>& samples) { samples.Set(1, {0}, {0}); }
 void ReadProcessCpu(const Scrape& scrape, Samples<>& samples) { samples.Set(scrape.process.cpu_seconds); }
@@ -166,11 +216,11 @@ prometheus::MetricFamily& Family(const char* name, const char* help, prometheus:
 }  // namespace
 
 void AppendReadings(const Sources& sources, const OpenNames& names, std::vector<prometheus::MetricFamily>& families) {
-  const Scrape scrape = {*sources.engine, sources.ready};
+  const Scrape scrape = {*sources.engine, sources.ready, CountsOf(sources.models)};
 #define COUNTER(member, unit, name, help, ...)
 #define HISTOGRAM(member, bounds, name, help, ...)
 #define READ(Member, kind, name, help, ...)                                  \
-  {                                                                          \
+  if (!kOfModels<__VA_ARGS__> || !sources.models.empty()) {                  \
     Samples<__VA_ARGS__> samples(names, Family(name, help, kind, families)); \
     Read##Member(scrape, samples);                                           \
   }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "server/metrics/labels.h"
+#include "server/models/served_model.h"
 
 namespace kiln::server {
 
@@ -18,10 +19,12 @@ class Engine;
 struct Sources {
   Engine* engine = nullptr;
   bool ready = false;
+  // Of which OpenNames has the names, in this order.
+  std::vector<ServedModelPtr> models;
 };
 
-// One family a row. Takes no lock that a call waits for, but each allocator's for as long as it takes to copy
-// its numbers.
+// One family a row; those of models, whose names promtool finds fault with, where there are any. Takes no lock that a
+// call waits for, but each allocator's and each model's for as long as it takes to copy its numbers.
 void AppendReadings(const Sources& sources, const OpenNames& names, std::vector<prometheus::MetricFamily>& families);
 
 }  // namespace kiln::server

@@ -240,12 +240,13 @@ absl::Status CompileWorkers::Wait(const Worker& worker, const runtime::hal::Laun
 absl::StatusOr<CompiledProgram> CompileWorkers::Compile(const v1::Graph& graph, const v1::Target& target,
                                                         const compiler::Options& options,
                                                         compiler::CompileObserver* observer, const CompileFor& whom) {
+  const absl::Time begin = SteadyNow();
   absl::StatusOr<CompiledProgram> program;
   const LentJob lent(graph, target, options, observer);
   KILN_RETURN_IF_ERROR(Do(
       lent.job(), [&] { return NameOf(graph, target, options); }, whom,
       [&](v1::CompileJobResult result) {
-        program = FromResult(std::move(result), observer);
+        program = FromResult(std::move(result), observer, whom.stages, begin);
         return program.status();
       }));
   return program;

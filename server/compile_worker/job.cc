@@ -1,12 +1,14 @@
 #include "server/compile_worker/job.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <string>
 #include <type_traits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/clock.h"
 #include "base/error.h"
 
 namespace kiln::server {
@@ -14,7 +16,12 @@ namespace {
 
 static_assert(std::is_trivially_copyable_v<compiler::Limits>, "it goes as it lies in memory");
 
-// Reports each pass, with its text.
+// SteadyNow() begins anew in each program, this does not: how far the one is ahead of the other.
+absl::Duration AheadOfMonotonic() {
+  return SteadyNow() - absl::UnixEpoch() - absl::FromChrono(std::chrono::steady_clock::now().time_since_epoch());
+}
+
+// Reports each part, and of a job that is watched each pass, with its text.
 class Reporter final : public compiler::CompileObserver {
  public:
   Reporter(const v1::CompileJob& job, v1::CompileJobResult& result) : job_(job), result_(result) {}
@@ -29,13 +36,36 @@ class Reporter final : public compiler::CompileObserver {
     const bool wanted = texts.empty() || std::find(texts.begin(), texts.end(), record.name) != texts.end();
     if (wanted && record.text) report.set_text(record.text());
   }
+  void OnPart(compiler::CompilePart part, absl::Time begin, absl::Time end) override {
+    v1::PartReport& report = *result_.add_parts();
+    report.set_part(static_cast<uint32_t>(part));
+    report.set_begin_ns(absl::ToUnixNanos(begin - ahead_));
+    report.set_end_ns(absl::ToUnixNanos(end - ahead_));
+  }
+  bool WantsRecords() const override { return job_.watched(); }
   bool WantsAssembly() const override { return job_.wants_assembly(); }
   bool WantsObject() const override { return job_.wants_object(); }
 
  private:
   const v1::CompileJob& job_;
   v1::CompileJobResult& result_;
+  const absl::Duration ahead_ = AheadOfMonotonic();
 };
+
+// A worker may say anything, as often as it likes.
+void NoteStages(const v1::CompileJobResult& result, absl::Time begin, CompileStages& stages) {
+  const absl::Duration ahead = AheadOfMonotonic();
+  const absl::Time now = SteadyNow();
+  const auto in_time = [&](int64_t nanos) { return std::clamp(absl::FromUnixNanos(nanos) + ahead, begin, now); };
+  int parts = 0;
+  for (const v1::PartReport& report : result.parts()) {
+    if (report.part() >= compiler::kCompileParts || ++parts > static_cast<int>(CompileStages::kMost)) continue;
+    // What came before the first of them is the way there.
+    if (parts == 1) stages.Add(CompileStage::kWorker, begin, in_time(report.begin_ns()));
+    const auto part = static_cast<compiler::CompilePart>(report.part());
+    stages.Add(StageOf(part), in_time(report.begin_ns()), in_time(report.end_ns()));
+  }
+}
 
 v1::CompileJobFailure ToFailure(const absl::Status& status) {
   v1::CompileJobFailure failure;
@@ -148,7 +178,7 @@ v1::CompileJobResult RunJob(const v1::CompileJob& job, const CompilerInProcess& 
     return result;
   }
   Reporter reporter(job, result);
-  auto program = compiler.compile(job.graph(), job.target(), *options, job.watched() ? &reporter : nullptr);
+  auto program = compiler.compile(job.graph(), job.target(), *options, &reporter);
   if (!program.ok()) {
     *result.mutable_failure() = ToFailure(program.status());
   } else if (auto* one = std::get_if<v1::Executable>(&*program)) {
@@ -164,7 +194,9 @@ absl::Status CompilerFault(absl::string_view what) {
                                                     "; nothing else is affected. Please report it, with the graph"));
 }
 
-absl::StatusOr<CompiledProgram> FromResult(v1::CompileJobResult result, compiler::CompileObserver* observer) {
+absl::StatusOr<CompiledProgram> FromResult(v1::CompileJobResult result, compiler::CompileObserver* observer,
+                                           CompileStages* stages, absl::Time begin) {
+  if (stages != nullptr) NoteStages(result, begin, *stages);
   if (observer != nullptr) {
     for (v1::PassReport& report : *result.mutable_passes()) {
       const std::string text = std::move(*report.mutable_text());

@@ -42,9 +42,11 @@ v1::CompileJob ToJob(const v1::GradientRequest& request, const compiler::Limits&
 // Does it here, by `compiler`.
 v1::CompileJobResult RunJob(const v1::CompileJob& job, const CompilerInProcess& compiler);
 
-// What a worker has answered: the program, or its failure. `observer`, if there is one, is told of the passes.
-// COMPILER_FAULT for an answer that is none.
-absl::StatusOr<CompiledProgram> FromResult(v1::CompileJobResult result, compiler::CompileObserver* observer);
+// What a worker has answered: the program, or its failure. `observer`, if there is one, is told of the passes; and
+// `stages`, if it is there, when they were: from `begin` until now, whatever the worker says. COMPILER_FAULT for an
+// answer that is none.
+absl::StatusOr<CompiledProgram> FromResult(v1::CompileJobResult result, compiler::CompileObserver* observer,
+                                           CompileStages* stages = nullptr, absl::Time begin = {});
 
 // The same where a gradient was asked for.
 absl::StatusOr<v1::GradientResponse> GradientFromResult(v1::CompileJobResult result);

@@ -38,6 +38,7 @@ class CompileOnceTest : public ::testing::Test, protected EngineWithTenants {
   // A call under way.
   struct Call {
     v1::Graph graph;
+    NotedParts parts;
     std::atomic<bool> cancelled{false};
     absl::StatusOr<CompileResult> result;
     absl::Notification done;
@@ -51,11 +52,19 @@ class CompileOnceTest : public ::testing::Test, protected EngineWithTenants {
     control.cancelled = &call.cancelled;
     control.deadline = deadline;
     control.account = &AccountOf("a");
-    engine_->Compile({&call.graph, device, {}, Home("a")}, control, [&call](absl::StatusOr<CompileResult> result) {
-      call.result = std::move(result);
-      call.done.Notify();
-    });
+    engine_->Compile({&call.graph, device, {}, Home("a"), nullptr, &call.parts}, control,
+                     [&call](absl::StatusOr<CompileResult> result) {
+                       call.result = std::move(result);
+                       call.done.Notify();
+                     });
     return call;
+  }
+
+  static std::vector<std::string> StagesOf(const Call& call) {
+    std::vector<std::string> names;
+    if (call.parts.stages == nullptr) return names;
+    for (const StageTime& stage : call.parts.stages->all()) names.emplace_back(NameOf(stage.stage));
+    return names;
   }
 
   // Until so many wait for what another has begun.
@@ -88,7 +97,14 @@ TEST_F(CompileOnceTest, DevicesOfOneTargetTakeOneThread) {
     ASSERT_TRUE(other->Ended());
     ASSERT_TRUE(other->result.ok()) << other->result.status();
     EXPECT_NE(other->result->program->device, first.result->program->device);
+    EXPECT_EQ(StagesOf(*other), std::vector<std::string>({"wait", "code", "load"})) << "of what it waited for";
   }
+  EXPECT_EQ(StagesOf(first), std::vector<std::string>({"wait", "code", "load"}));
+  Call& again = Ask("NULL:0", 1);
+  ASSERT_TRUE(again.Ended());
+  EXPECT_EQ(StagesOf(again), std::vector<std::string>()) << "its program was there";
+  EXPECT_NE(again.parts.parts[static_cast<size_t>(Part::kCache)].end_ns, 0);
+  EXPECT_EQ(again.parts.parts[static_cast<size_t>(Part::kCompile)].end_ns, 0);
   EXPECT_EQ(compiles_, 2);
 }
 

@@ -205,17 +205,24 @@ void Engine::Compile(const CompileRequest& request, const Control& asking, Compi
   control.domain = MemoryDomainOf(request.caller.get());  // of a search's runs
   const auto options = Settled(request.options);
   if (!options.ok()) return done(options.status());
+  const absl::Time begin = SteadyNow();
   const auto id = Identify(request.graph, "", request.device, *options, request.caller.get(), request.hashed, control);
   if (!id.ok()) return done(id.status());
-  store_.GetOrCompile(
-      *id, *request.graph, *options, control,
-      [this, done = std::move(done)](absl::StatusOr<ProgramStore::Program> program, runtime::CacheOutcome how) mutable {
-        CountLookup(program, how);
-        CountEnded(*metrics_, program.status(), Place::kCompile);
-        if (!program.ok()) return done(std::move(program).status());
-        const bool from_cache = FromCache(**program, how);
-        done(CompileResult{*std::move(program), from_cache});
-      });
+  const absl::Time identified = SteadyNow();
+  if (request.parts != nullptr) request.parts->Set(Part::kVerify, begin, identified);
+  store_.GetOrCompile(*id, *request.graph, *options, control,
+                      [this, parts = request.parts, identified, done = std::move(done)](
+                          absl::StatusOr<ProgramStore::Program> program, runtime::CacheOutcome how) mutable {
+                        CountLookup(program, how);
+                        CountEnded(*metrics_, program.status(), Place::kCompile);
+                        const bool from_cache = program.ok() && FromCache(**program, how);
+                        if (parts != nullptr) {
+                          parts->Set(from_cache ? Part::kCache : Part::kCompile, identified, SteadyNow());
+                          if (program.ok() && !from_cache) parts->stages = (*program)->stages;
+                        }
+                        if (!program.ok()) return done(std::move(program).status());
+                        done(CompileResult{*std::move(program), from_cache});
+                      });
 }
 
 void Engine::Load(absl::string_view graph_hash, absl::string_view device, const compiler::Options& asked,
@@ -341,6 +348,8 @@ void Engine::Execute(ExecuteRequest request, const Control& asking, ExecuteCallb
                         execution->Note(Part::kCompile, looked, compiled);
                         if (!made.ok()) return execution->Fail(std::move(made).status());
                         const bool from_cache = FromCache(**made, how);
+                        NotedParts* const parts = execution->request().parts;
+                        if (parts != nullptr && !from_cache) parts->stages = (*made)->stages;
                         Begin(execution, *std::move(made), from_cache);
                       });
 }

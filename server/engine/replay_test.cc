@@ -352,7 +352,7 @@ TEST_F(ReplayTest, WhatRunsIsCounted) {
   using Busy = Series<DeviceNumber, TenantNumber>;
   // Each of the three runs is rounded once on its way to either.
   EXPECT_NEAR(static_cast<double>(metrics.device_busy.Sum(Busy::Of({0}, TenantOf(nullptr)))),
-              static_cast<double>(metrics.execute.SumNanos(Series<Phase>::Of(Phase::kDevice))), 3);
+              static_cast<double>(metrics.execute.Sum(Series<Phase>::Of(Phase::kDevice))), 3);
 }
 
 }  // namespace

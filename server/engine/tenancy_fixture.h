@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/graph/graph_text.h"
 #include "runtime/drivers/null/device.h"
@@ -33,10 +34,11 @@ class EngineWithTenants {
     for (int i = 0; i < devices; ++i)
       made.push_back(*runtime::null::CreateDevice({.name = absl::StrCat("NULL:", i), .memory_limit_bytes = memory}));
     const auto compile = [this](const v1::Graph&, const v1::Target& target, const compiler::Options&,
-                                compiler::CompileObserver*) -> absl::StatusOr<CompiledProgram> {
+                                compiler::CompileObserver* observer) -> absl::StatusOr<CompiledProgram> {
       ++compiles_;
       if (working_ != nullptr) working_();
       if (ending_ != nullptr) KILN_RETURN_IF_ERROR(ending_());
+      observer->OnPart(compiler::CompilePart::kCode, SteadyNow(), SteadyNow());
       v1::Executable executable;
       *executable.mutable_target() = target;
       v1::Kernel& kernel = *executable.add_kernels();

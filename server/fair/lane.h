@@ -1,5 +1,6 @@
 // A device's queue for what one caller does without a program: as runtime/hal/queue.h has it, each
-// entry in its turn (turns.h), and charged by its bytes.
+// entry in its turn (turns.h), and charged by its bytes, whatever its direction: it takes the
+// device's time, as a run does.
 #ifndef KILN_SERVER_FAIR_LANE_H_
 #define KILN_SERVER_FAIR_LANE_H_
 

@@ -2,8 +2,8 @@
 //
 // A label's values are numbers, so that counting compares no text. CLOSED labels are lists of this
 // file: all there can ever be. OPEN ones get their names at a scrape (OpenNames): they are numbers
-// of what the server itself has, RPCs, devices and the tenants of its file. What a client chooses
-// is never a value of a label, so no client can make series.
+// of what the server itself has, RPCs, devices, the tenants of its file and the models of its folder. What a client
+// chooses is never a value of a label, so no client can make series.
 #ifndef KILN_SERVER_METRICS_LABELS_H_
 #define KILN_SERVER_METRICS_LABELS_H_
 
@@ -135,7 +135,7 @@ namespace kiln::server {
 
 // Of open labels: by number. What is beyond has no name, and is not shown.
 struct OpenNames {
-  std::vector<std::string> methods, devices, tenants, versions, builds;
+  std::vector<std::string> methods, devices, tenants, versions, builds, models, model_versions;
 };
 
 // For each label: what it is called, how many values it can have at most, and theirs.
@@ -230,6 +230,10 @@ KILN_OPEN_LABEL(Method, "grpc_method", 64, methods)
 KILN_OPEN_LABEL(DeviceNumber, "device", 65, devices)
 // "" for nobody, then "other", then tenants of the file in the order in which they were first read.
 KILN_OPEN_LABEL(TenantNumber, "tenant", Accounts::kNumbered + 2, tenants)
+
+// Of the versions of models that are loaded: both by the place of one among them.
+KILN_OPEN_LABEL(ModelNumber, "model", 1024, models)
+KILN_OPEN_LABEL(ModelVersion, "version", 1024, model_versions)
 
 // Of this server: each has one value.
 KILN_OPEN_LABEL(Version, "version", 1, versions)

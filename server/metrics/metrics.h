@@ -32,6 +32,8 @@ inline constexpr int64_t kStepBounds[] = {
     50'000,     100'000,    200'000,     500'000,     1'000'000,      2'000'000,   5'000'000,
     10'000'000, 20'000'000, 50'000'000,  100'000'000, 200'000'000,    500'000'000, 1'000'000'000,
     2000000000, 5000000000, 10000000000, 50000000000, 100'000'000'000};
+// Of rows, not of nanoseconds.
+inline constexpr int64_t kRowBounds[] = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096};
 inline constexpr int64_t kCompileBounds[] = {
     1'000'000,      2'000'000,      5'000'000,      10'000'000,      20'000'000,     50'000'000,
     100'000'000,    200'000'000,    500'000'000,    1'000'000'000,   2'000'000'000,  5'000'000'000,
@@ -67,19 +69,23 @@ class Histogram {
  public:
   static constexpr size_t kBuckets = std::size(kBounds) + 1;
 
-  void Observe(int64_t nanos, Labels... labels) {
-    nanos = std::max<int64_t>(nanos, 0);
-    const auto bucket = std::lower_bound(std::begin(kBounds), std::end(kBounds), nanos) - std::begin(kBounds);
+  // What the bounds are one of, such as a second, has so many of what is observed.
+  static constexpr double kUnit = static_cast<const void*>(&kBounds) == &kRowBounds ? 1 : 1e9;
+
+  // Nanoseconds, or rows.
+  void Observe(int64_t value, Labels... labels) {
+    value = std::max<int64_t>(value, 0);
+    const auto bucket = std::lower_bound(std::begin(kBounds), std::end(kBounds), value) - std::begin(kBounds);
     const size_t first = Series<Labels...>::Of(labels...) * (kBuckets + 1), shard = Cells::Shard();
     cells_.AddIn(shard, first + static_cast<size_t>(bucket), 1);
-    cells_.AddIn(shard, first + kBuckets, static_cast<uint64_t>(nanos));
+    cells_.AddIn(shard, first + kBuckets, static_cast<uint64_t>(value));
   }
   void Observe(absl::Duration time, Labels... labels) { Observe(absl::ToInt64Nanoseconds(time), labels...); }
   void ObserveSeconds(double seconds, Labels... labels) { Observe(static_cast<int64_t>(seconds * 1e9), labels...); }
 
-  // For a scrape, by number: how many in each bucket alone, and the sum of all in nanoseconds.
+  // For a scrape, by number: how many in each bucket alone, and the sum of all as it was observed.
   uint64_t Count(size_t series, size_t bucket) const { return cells_.Sum(series * (kBuckets + 1) + bucket); }
-  uint64_t SumNanos(size_t series) const { return Count(series, kBuckets); }
+  uint64_t Sum(size_t series) const { return Count(series, kBuckets); }
 
  private:
   Cells cells_{Series<Labels...>::kCount * (kBuckets + 1)};

@@ -83,13 +83,14 @@ TEST(Histogram, AValueIsInTheFirstBucketThatHoldsIt) {
   constexpr size_t kLast = std::size(kCallBounds);
   EXPECT_EQ(metrics.calls.Count(series, kLast - 1), 1);
   EXPECT_EQ(metrics.calls.Count(series, kLast), 1);
-  EXPECT_EQ(metrics.calls.SumNanos(series), 200'000'020'003);
-  EXPECT_EQ(metrics.calls.SumNanos(series - 1), 0);
+  EXPECT_EQ(metrics.calls.Sum(series), 200'000'020'003);
+  EXPECT_EQ(metrics.calls.Sum(series - 1), 0);
 }
 
 TEST(Histogram, BoundsGrow) {
   EXPECT_TRUE(std::is_sorted(std::begin(kCallBounds), std::end(kCallBounds), std::less_equal<>()));
   EXPECT_TRUE(std::is_sorted(std::begin(kStepBounds), std::end(kStepBounds), std::less_equal<>()));
+  EXPECT_TRUE(std::is_sorted(std::begin(kRowBounds), std::end(kRowBounds), std::less_equal<>()));
   EXPECT_TRUE(std::is_sorted(std::begin(kCompileBounds), std::end(kCompileBounds), std::less_equal<>()));
 }
 
@@ -171,7 +172,7 @@ TEST(Count, ARunIsItsDevicesAndItsTenants) {
   using Of = Series<DeviceNumber, TenantNumber>;
   EXPECT_EQ(metrics.device_busy.Sum(Of::Of({1}, {0})), 500'000'000);
   EXPECT_EQ(metrics.device_busy.Sum(Of::Of({1}, {2})), 1'000'000'000);
-  EXPECT_EQ(metrics.queue.SumNanos(0), 750'000'000);
+  EXPECT_EQ(metrics.queue.Sum(0), 750'000'000);
   EXPECT_FALSE(runs.WantsLaunches(0));
 }
 

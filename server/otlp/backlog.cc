@@ -7,13 +7,14 @@
 
 namespace kiln::server {
 
-void Backlog::OnCall(const CallRecord& call) {
+void Backlog::OnCall(const CallRecord& call, const CompileStages* stages) {
   Place& place = PlaceOf(call.owner);
   size_t calls = 0;
   {
     absl::MutexLock lock(&place.mutex);
     if (place.calls.size() == kCallsOfOne) PushOut(place);
     place.calls.push_back(call);
+    if (stages != nullptr) place.stages[call.trace.number()] = *stages;
     calls = calls_.fetch_add(1, std::memory_order_relaxed) + 1;
   }
   if (calls == kEnough) Wake();
@@ -23,6 +24,7 @@ void Backlog::OnCall(const CallRecord& call) {
 void Backlog::PushOut(Place& place) {
   const uint64_t call = place.calls.front().trace.number();
   place.calls.pop_front();
+  place.stages.erase(call);
   calls_.fetch_sub(1, std::memory_order_relaxed);
   uint64_t gone = 1;
   for (; !place.runs.empty() && place.runs.front().call == call; ++gone) place.runs.pop_front();
@@ -45,7 +47,12 @@ void Backlog::TakeFrom(Place& place, Taken& taken) {
   if (count == 0) return;
   absl::flat_hash_set<uint64_t> of_these;
   for (size_t i = 0; i < count; ++i) {
-    of_these.insert(place.calls.front().trace.number());
+    const uint64_t call = place.calls.front().trace.number();
+    of_these.insert(call);
+    if (const auto found = place.stages.find(call); found != place.stages.end()) {
+      taken.stages.insert(*found);
+      place.stages.erase(found);
+    }
     taken.calls.push_back(place.calls.front());
     place.calls.pop_front();
   }

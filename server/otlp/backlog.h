@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "base/account.h"
@@ -27,18 +28,19 @@ namespace kiln::server {
 // Safe from any thread.
 class Backlog final : public TraceSink {
  public:
-  // Some 350 KiB of one tenant.
+  // Some 350 KiB of one tenant, and half as much again where each call had something compiled.
   static constexpr size_t kCallsOfOne = 512, kRunsOfOne = 2048;
 
   // What gives way is counted.
   explicit Backlog(Metrics* metrics) : metrics_(metrics) {}
 
-  void OnCall(const CallRecord& call) override;
+  void OnCall(const CallRecord& call, const CompileStages* stages) override;
   void OnRun(const RunOfDevice& run) override;
 
   struct Taken {
     std::vector<CallRecord> calls;
-    std::vector<RunOfDevice> runs;  // of these, in the order in which they ended
+    absl::flat_hash_map<uint64_t, CompileStages> stages;  // by their numbers, of those that have any
+    std::vector<RunOfDevice> runs;                        // of these, in the order in which they ended
 
     size_t records() const { return calls.size() + runs.size(); }
   };
@@ -58,6 +60,7 @@ class Backlog final : public TraceSink {
   struct Place {
     absl::Mutex mutex;
     std::deque<CallRecord> calls ABSL_GUARDED_BY(mutex);
+    absl::flat_hash_map<uint64_t, CompileStages> stages ABSL_GUARDED_BY(mutex);  // of these
     std::deque<RunOfDevice> runs ABSL_GUARDED_BY(mutex);
   };
   Place& PlaceOf(uint32_t owner) { return places_[owner < kPlaces ? owner : kPlaces - 1]; }

@@ -46,13 +46,13 @@ TEST(Backlog, GivesCallsWithTheirRuns) {
   backlog.OnRun(RunOf(8, 1, 4));  // whose call has not ended
   backlog.OnRun(RunOf(7, 1, 5));
   EXPECT_TRUE(backlog.Take().calls.empty());
-  backlog.OnCall(Call(7, 1));
+  backlog.OnCall(Call(7, 1), nullptr);
   const Backlog::Taken first = backlog.Take();
   EXPECT_EQ(NumbersOf(first.calls), std::vector<uint64_t>({7}));
   ASSERT_EQ(first.runs.size(), 2);
   EXPECT_EQ(first.runs[0].launches, 3);
   EXPECT_EQ(first.runs[1].launches, 5);
-  backlog.OnCall(Call(8, 1));
+  backlog.OnCall(Call(8, 1), nullptr);
   const Backlog::Taken second = backlog.Take();
   EXPECT_EQ(NumbersOf(second.calls), std::vector<uint64_t>({8}));
   ASSERT_EQ(second.runs.size(), 1);
@@ -64,10 +64,10 @@ TEST(Backlog, GivesCallsWithTheirRuns) {
 TEST(Backlog, ATenantPushesOutNoneButItsOwn) {
   Metrics metrics;
   Backlog backlog(&metrics);
-  backlog.OnCall(Call(1, 2));
+  backlog.OnCall(Call(1, 2), nullptr);
   backlog.OnRun(RunOf(1, 2));
   constexpr uint64_t kMany = 3 * Backlog::kCallsOfOne, kManyRuns = 3 * Backlog::kRunsOfOne;
-  for (uint64_t i = 0; i < kMany; ++i) backlog.OnCall(Call(1000 + i, 1));
+  for (uint64_t i = 0; i < kMany; ++i) backlog.OnCall(Call(1000 + i, 1), nullptr);
   for (uint64_t i = 0; i < kManyRuns; ++i) backlog.OnRun(RunOf(1'000'000 + i, 1));
   EXPECT_EQ(PushedOut(metrics), kMany - Backlog::kCallsOfOne + kManyRuns - Backlog::kRunsOfOne);
   std::map<uint32_t, std::vector<uint64_t>> by_owner;
@@ -91,7 +91,7 @@ TEST(Backlog, ACallThatIsPushedOutTakesItsRunsWithIt) {
   for (uint64_t i = 1; i <= kMany; ++i) {
     backlog.OnRun(RunOf(i, 1));
     backlog.OnRun(RunOf(i, 1));
-    backlog.OnCall(Call(i, 1));
+    backlog.OnCall(Call(i, 1), nullptr);
   }
   EXPECT_EQ(PushedOut(metrics), 3 * 10);
   size_t records = 0;
@@ -99,16 +99,35 @@ TEST(Backlog, ACallThatIsPushedOutTakesItsRunsWithIt) {
   EXPECT_EQ(records, 3 * Backlog::kCallsOfOne);
 }
 
+TEST(Backlog, StagesGoWithTheirCall) {
+  Metrics metrics;
+  Backlog backlog(&metrics);
+  CompileStages stages;
+  stages.Add(CompileStage::kCode, absl::FromUnixNanos(1), absl::FromUnixNanos(9));
+  backlog.OnCall(Call(7, 1), &stages);
+  backlog.OnCall(Call(8, 1), nullptr);
+  const Backlog::Taken taken = backlog.Take();
+  EXPECT_EQ(NumbersOf(taken.calls), std::vector<uint64_t>({7, 8}));
+  ASSERT_EQ(taken.stages.size(), 1);
+  EXPECT_EQ(taken.stages.at(7).all()[0].time.end_ns, 9);
+  EXPECT_EQ(taken.records(), 2) << "they are of their call's record";
+  // What is pushed out leaves none behind.
+  for (uint64_t i = 1; i <= Backlog::kCallsOfOne; ++i) backlog.OnCall(Call(i, 1), &stages);
+  for (uint64_t i = 1; i <= Backlog::kCallsOfOne; ++i) backlog.OnCall(Call(10'000 + i, 1), nullptr);
+  for (Backlog::Taken rest = backlog.Take(); !rest.calls.empty(); rest = backlog.Take())
+    EXPECT_TRUE(rest.stages.empty());
+}
+
 // Nor does it keep the others waiting: a request has some of each.
 TEST(Backlog, TenantsAreTakenInTurns) {
   Metrics metrics;
   Backlog backlog(&metrics);
   for (uint32_t owner = 0; owner < 4; ++owner) {
-    for (uint64_t i = 0; i < Backlog::kCallsOfOne; ++i) backlog.OnCall(Call(1000 * owner + i + 1, owner));
+    for (uint64_t i = 0; i < Backlog::kCallsOfOne; ++i) backlog.OnCall(Call(1000 * owner + i + 1, owner), nullptr);
   }
   // Beyond those with numbers, all have one place.
-  backlog.OnCall(Call(9'000, Accounts::kNumbered + 1));
-  backlog.OnCall(Call(9'001, Accounts::kNumbered + 5'000'000));
+  backlog.OnCall(Call(9'000, Accounts::kNumbered + 1), nullptr);
+  backlog.OnCall(Call(9'001, Accounts::kNumbered + 5'000'000), nullptr);
   std::map<uint32_t, size_t> first;
   for (const CallRecord& call : backlog.Take().calls) ++first[call.owner];
   EXPECT_EQ(first, (std::map<uint32_t, size_t>({{0, 64}, {1, 64}, {2, 64}, {3, 64}})));
@@ -121,7 +140,7 @@ TEST(Backlog, EnoughCallsWakeWhoWaits) {
   Metrics metrics;
   Backlog backlog(&metrics);
   std::thread waiter([&] { backlog.Wait(absl::InfiniteDuration()); });
-  for (uint64_t i = 1; i <= 256; ++i) backlog.OnCall(Call(i, 1));
+  for (uint64_t i = 1; i <= 256; ++i) backlog.OnCall(Call(i, 1), nullptr);
   waiter.join();
   backlog.Wake();
   backlog.Wait(absl::InfiniteDuration());

@@ -111,7 +111,11 @@ std::string OtlpExporter::BodyOf(const Backlog::Taken& taken) const {
   }
   v1::OtlpTraces::ScopeSpans& spans = *all.add_scope_spans();
   spans.mutable_scope()->set_name("kiln.server.trace");
-  for (const CallRecord& call : taken.calls) AppendSpans(call, runs[call.trace.number()], names_, spans);
+  for (const CallRecord& call : taken.calls) {
+    const auto compiled = taken.stages.find(call.trace.number());
+    AppendSpans(call, compiled == taken.stages.end() ? nullptr : &compiled->second, runs[call.trace.number()], names_,
+                spans);
+  }
   return traces.SerializeAsString();
 }
 

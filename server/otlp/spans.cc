@@ -70,7 +70,7 @@ class Writer {
     itself_.time.end_ns = std::max(itself_.time.begin_ns, itself_.time.end_ns);
   }
 
-  void Write(absl::Span<const RunOfDevice> runs) {
+  void Write(const CompileStages* stages, absl::Span<const RunOfDevice> runs) {
     WriteCall();
     Within device = itself_;
     int64_t before = itself_.time.begin_ns;  // parts come one after the other
@@ -79,6 +79,9 @@ class Writer {
       const Interval time = Clamped(call_.parts.parts[part], {before, std::max(before, itself_.time.end_ns)});
       const Within made = Add(itself_, kPartNames[part], time);
       if (static_cast<Part>(part) == Part::kDevice) device = made;
+      if (static_cast<Part>(part) == Part::kCompile && stages != nullptr) {
+        for (const StageTime& stage : stages->all()) Add(made, NameOf(stage.stage), Clamped(stage.time, time));
+      }
       before = time.end_ns;
     }
     WriteRuns(runs, device);
@@ -166,9 +169,9 @@ class Writer {
 
 }  // namespace
 
-void AppendSpans(const CallRecord& call, absl::Span<const RunOfDevice> runs, const SpanNames& names,
-                 v1::OtlpTraces::ScopeSpans& spans) {
-  Writer(call, names, spans).Write(runs);
+void AppendSpans(const CallRecord& call, const CompileStages* stages, absl::Span<const RunOfDevice> runs,
+                 const SpanNames& names, v1::OtlpTraces::ScopeSpans& spans) {
+  Writer(call, names, spans).Write(stages, runs);
 }
 
 }  // namespace kiln::server

@@ -1,5 +1,5 @@
-// From records of calls to OTLP's spans: a call, with its parts as children; below the part "device",
-// runs, and below a run its kernels.
+// From records of calls to OTLP's spans: a call, with its parts as children; below the part "compile",
+// its stages, below "device", runs, and below a run its kernels.
 //
 // A device tells of a run when it has ended, so a run's place is known to some microseconds. What
 // would lie outside of its parent is moved to its parent's edge.
@@ -27,9 +27,9 @@ struct SpanNames {
   std::function<std::string(uint32_t owner)> tenant;  // may be empty
 };
 
-// `runs` are the call's own, in the order in which they ended.
-void AppendSpans(const CallRecord& call, absl::Span<const RunOfDevice> runs, const SpanNames& names,
-                 v1::OtlpTraces::ScopeSpans& spans);
+// `stages` and `runs` are the call's own, these in the order in which they ended; the former may be null.
+void AppendSpans(const CallRecord& call, const CompileStages* stages, absl::Span<const RunOfDevice> runs,
+                 const SpanNames& names, v1::OtlpTraces::ScopeSpans& spans);
 
 }  // namespace kiln::server
 

@@ -48,9 +48,10 @@ RunOfDevice DeviceRun(const char* device, const char* kernel, Interval time) {
   return run;
 }
 
-std::vector<Span> SpansOf(const CallRecord& call, const std::vector<RunOfDevice>& runs) {
+std::vector<Span> SpansOf(const CallRecord& call, const std::vector<RunOfDevice>& runs,
+                          const CompileStages* stages = nullptr) {
   v1::OtlpTraces::ScopeSpans spans;
-  AppendSpans(call, runs, Names(), spans);
+  AppendSpans(call, stages, runs, Names(), spans);
   return {spans.spans().begin(), spans.spans().end()};
 }
 
@@ -120,6 +121,30 @@ TEST(Spans, RunsAreTheDevicePartsAndKernelsTheirRuns) {
   EXPECT_EQ(named["add"]->end_time_unix_nano(), 1300);
   EXPECT_EQ(named["run CPU:1"]->end_time_unix_nano(), 1900);
   EXPECT_EQ(AttributesOf(*named["run CPU:0"])["kiln.launches"], "2");
+}
+
+TEST(Spans, StagesAreChildrenOfTheCompilation) {
+  CallRecord call = Call();
+  call.parts.parts[static_cast<size_t>(Part::kCompile)] = {1050, 1090};  // decode ends at 1100
+  EXPECT_EQ(SpansOf(call, {}).size(), 6);
+  call.parts.parts[static_cast<size_t>(Part::kCompile)] = {1100, 1180};
+  call.parts.parts[static_cast<size_t>(Part::kQueue)] = {1180, 1200};
+  CompileStages stages;
+  stages.Add(CompileStage::kWait, absl::FromUnixNanos(1090), absl::FromUnixNanos(1120));
+  stages.Add(CompileStage::kCode, absl::FromUnixNanos(1120), absl::FromUnixNanos(1190));
+  const std::vector<Span> spans = SpansOf(call, {}, &stages);
+  ASSERT_EQ(spans.size(), 8);
+  const Span &compile = spans[2], &wait = spans[3], &code = spans[4];
+  EXPECT_EQ(compile.name(), "compile");
+  EXPECT_EQ(wait.name(), "wait");
+  EXPECT_EQ(wait.parent_span_id(), compile.span_id());
+  EXPECT_EQ(wait.start_time_unix_nano(), 1100) << "as its parent";
+  EXPECT_EQ(wait.end_time_unix_nano(), 1120);
+  EXPECT_EQ(code.name(), "code");
+  EXPECT_EQ(code.parent_span_id(), compile.span_id());
+  EXPECT_EQ(code.end_time_unix_nano(), 1180) << "as its parent";
+  EXPECT_EQ(spans[5].name(), "queue");
+  EXPECT_EQ(spans[5].parent_span_id(), spans[0].span_id());
 }
 
 TEST(Spans, CallersAreParentsAndStreamsAreParentsOrLinks) {

@@ -85,7 +85,7 @@ void Trace(const Arrival& arrival, const Ending& ending, const grpc::Status& wir
   record.method = static_cast<uint16_t>(arrival.method.number);
   record.status = static_cast<uint16_t>(wire.error_code());
   record.parts = ending.parts;
-  traces.Keep(record);
+  traces.Keep(record, ending.parts.stages.get());
   if (is_slow) arrival.env->state->slow_calls().Keep({MethodName(arrival.method.number), record});
 }
 

@@ -63,7 +63,7 @@ grpc::Status ToGrpcAndLog(const ServiceEnv& env, const absl::Status& status);
 // A call that has come so far, for metrics and traces.
 struct Ending {
   Account* account = nullptr;  // of who asked, if that is known
-  CallParts parts;
+  NotedParts parts;
   uint64_t received_bytes = 0, sent_bytes = 0;  // of its messages, as far as they were counted
 };
 
@@ -150,7 +150,7 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
   }
 
   // When the call's parts were, for traces.
-  CallParts& parts() { return ending_.parts; }
+  NotedParts& parts() { return ending_.parts; }
 
   // Of the answer: kept until the client has it.
   void Keep(Charge charge) { data_charge_ = std::move(charge); }

@@ -162,7 +162,7 @@ class InferStream final : public StreamReactor, public Gate::Watcher {
   inference::ModelInferRequest request_;
   inference::ModelStreamInferResponse answer_;
   absl::Time begin_;
-  CallParts parts_;
+  NotedParts parts_;
 
   absl::Mutex mutex_;
   bool reading_ ABSL_GUARDED_BY(mutex_) = false;

@@ -36,7 +36,7 @@ absl::StatusOr<ServedModelPtr> FindModel(const ModelCaller& caller, absl::string
 }
 
 void Infer(const ModelCaller& caller, absl::Time begin, const inference::ModelInferRequest& message,
-           inference::ModelInferResponse& answer, CallParts& parts, InferCallback done) {
+           inference::ModelInferResponse& answer, NotedParts& parts, InferCallback done) {
   auto model = FindModel(caller, message.model_name(), message.model_version());
   if (!model.ok()) return done(model.status());
   auto own = std::make_shared<Run>();

@@ -45,7 +45,7 @@ using InferCallback = absl::AnyInvocable<void(absl::StatusOr<Inferred>)>;
 // Runs a request that came at `begin`, fills `answer`, and counts it for the model. `message`, `answer` and `parts`
 // live until `done` has been called: once, here or on a device's thread, and it must not block.
 void Infer(const ModelCaller& caller, absl::Time begin, const inference::ModelInferRequest& message,
-           inference::ModelInferResponse& answer, CallParts& parts, InferCallback done);
+           inference::ModelInferResponse& answer, NotedParts& parts, InferCallback done);
 
 }  // namespace kiln::server
 

@@ -10,7 +10,8 @@ namespace kiln::server {
 
 void rpc::KernelService::Compile(UnaryCall<v1::CompileRequest, v1::CompileResponse>& call) {
   const v1::CompileRequest& message = call.request();
-  const CompileRequest asked{&message.graph(), message.device(), ToOptions(message.options()), call.session()};
+  CompileRequest asked{&message.graph(), message.device(), ToOptions(message.options()), call.session()};
+  asked.parts = &call.parts();
   call.env().engine.Compile(asked, call.control(), [&call](absl::StatusOr<CompileResult> result) {
     if (!result.ok()) return call.Reply(result.status());
     FillCompiled(*result, call.response());

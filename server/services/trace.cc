@@ -2,7 +2,9 @@
 #include <algorithm>
 #include <cmath>
 #include <string>
+#include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "base/clock.h"
 #include "kiln/v1/debug_service.pb.h"
@@ -29,6 +31,12 @@ std::string BytesOf(const std::array<uint8_t, kBytes>& id) {
   return std::string(reinterpret_cast<const char*>(id.data()), kBytes);
 }
 
+void FillPart(const char* name, const Interval& time, v1::TraceResponse::Part& part) {
+  part.set_name(name);
+  part.set_begin_ns(time.begin_ns);
+  part.set_end_ns(time.end_ns);
+}
+
 void Fill(const CallRecord& record, const Accounts& accounts, v1::TraceResponse::Call& call) {
   call.set_trace_id(BytesOf(record.trace.trace_id));
   call.set_span_id(BytesOf(record.trace.span_id));
@@ -45,10 +53,7 @@ void Fill(const CallRecord& record, const Accounts& accounts, v1::TraceResponse:
   for (size_t i = 0; i < kParts; ++i) {
     const Interval& time = record.parts.parts[i];
     if (time.end_ns == 0) continue;
-    v1::TraceResponse::Part& part = *call.add_parts();
-    part.set_name(kPartNames[i]);
-    part.set_begin_ns(time.begin_ns);
-    part.set_end_ns(time.end_ns);
+    FillPart(kPartNames[i], time, *call.add_parts());
   }
 }
 
@@ -81,7 +86,15 @@ void rpc::DebugService::Trace(UnaryCall<v1::TraceRequest, v1::TraceResponse>& ca
   if (!sees_all) wanted.owner = OwnerNumber(call.control().account);
   if (asked.seconds() > 0) wanted.since_ns = absl::ToUnixNanos(now - absl::Seconds(asked.seconds()));
   v1::TraceResponse& answer = call.response();
-  for (const CallRecord& record : engine.traces().Calls(wanted)) Fill(record, engine.accounts(), *answer.add_calls());
+  const std::vector<CallRecord> calls = engine.traces().Calls(wanted);
+  const absl::flat_hash_map<SpanId, CompileStages> compiled = engine.traces().Stages();
+  for (const CallRecord& record : calls) {
+    v1::TraceResponse::Call& shown = *answer.add_calls();
+    Fill(record, engine.accounts(), shown);
+    const auto found = compiled.find(record.trace.span_id);
+    if (found == compiled.end()) continue;
+    for (const StageTime& stage : found->second.all()) FillPart(NameOf(stage.stage), stage.time, *shown.add_stages());
+  }
   for (const RunOfDevice& record : engine.traces().Runs(wanted)) Fill(record, engine.accounts(), *answer.add_runs());
   call.Reply(absl::OkStatus());
 }

@@ -138,6 +138,7 @@ void CommandStream::Compile(Command& command) {
   Wait(command, Stall::kLast);
   CompileRequest request = {&asked.graph(), asked.device(), ToOptions(asked.options())};
   request.hashed = command.hashed.has_value() ? &*command.hashed : nullptr;
+  request.parts = &command.parts;
   engine_.Compile(request, control_, [&command](absl::StatusOr<CompileResult> result) {
     if (result.ok()) FillCompiled(*result, *command.AddAnswer().message.mutable_compiled());
     command.stream->Complete(command, result.status());

@@ -47,7 +47,7 @@ struct Command {
   // For traces: the ids, and the row of the RPC that it came by; then when its parts were.
   CallTrace trace;
   uint16_t method = 0;
-  CallParts parts;
+  NotedParts parts;
   // What it brought and the server keeps for it.
   uint64_t payload_bytes = 0;
   // Held while it is under way, so that a server that stops waits for it.

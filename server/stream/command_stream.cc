@@ -360,7 +360,7 @@ void CommandStream::Trace(const Command& command) {
   record.status = static_cast<uint16_t>(command.outcome);
   record.time = {absl::ToUnixNanos(command.arrived), absl::ToUnixNanos(command.ended)};
   record.parts = command.parts;
-  traces.Keep(record);
+  traces.Keep(record, command.parts.stages.get());
 }
 
 }  // namespace kiln::server

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <memory>
 
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
@@ -26,6 +27,8 @@
   PART(kEncode, "encode")
 
 namespace kiln::server {
+
+class CompileStages;  // stages.h
 
 #define KILN_PART_ID(id, name) id,
 #define KILN_PART_NAME(id, name) name,
@@ -77,6 +80,12 @@ struct CallParts {
     std::copy(run.parts.begin() + from, run.parts.begin() + end, parts.begin() + from);
     device = run.device;
   }
+};
+
+// What whoever works on a call notes of it.
+struct NotedParts : CallParts {
+  // Of the program that it waited for, if that was compiled meanwhile; else null.
+  std::shared_ptr<const CompileStages> stages;
 };
 
 }  // namespace kiln::server

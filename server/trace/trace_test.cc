@@ -13,6 +13,7 @@
 #include "base/account.h"
 #include "server/trace/parts.h"
 #include "server/trace/ring.h"
+#include "server/trace/stages.h"
 #include "server/trace/trace_context.h"
 #include "server/trace/traces.h"
 
@@ -134,6 +135,33 @@ TEST(Traceparent, IsPassedOverIfMalformed) {
   for (const std::string& header : bad) EXPECT_FALSE(ParseTraceparent(header).has_value()) << header.substr(0, 80);
 }
 
+// "name begin end" each.
+std::vector<std::string> Shown(const CompileStages& stages) {
+  std::vector<std::string> shown;
+  for (const StageTime& stage : stages.all())
+    shown.push_back(absl::StrCat(NameOf(stage.stage), " ", stage.time.begin_ns, " ", stage.time.end_ns));
+  return shown;
+}
+
+void Add(CompileStages& stages, CompileStage stage, int64_t begin_ns, int64_t end_ns) {
+  stages.Add(stage, absl::FromUnixNanos(begin_ns), absl::FromUnixNanos(end_ns));
+}
+
+TEST(CompileStages, ComeOneAfterTheOtherWhateverIsSaidOfThem) {
+  CompileStages stages;
+  Add(stages, CompileStage::kWait, 100, 200);
+  Add(stages, CompileStage::kImport, 150, 300);  // not before the last one's end
+  Add(stages, CompileStage::kCode, 400, 350);    // nor does it end before it begins
+  Add(stages, CompileStage::kLoad, 500, 600);
+  EXPECT_EQ(Shown(stages),
+            std::vector<std::string>({"wait 100 200", "import 200 300", "code 400 400", "load 500 600"}));
+  EXPECT_EQ(Shown(stages.Within({250, 550})), std::vector<std::string>({"import 250 300", "load 500 550"}));
+  EXPECT_EQ(Shown(stages.Within({})), std::vector<std::string>());
+  for (int i = 0; i < 1000; ++i) Add(stages, CompileStage::kCode, 700 + i, 701 + i);
+  EXPECT_EQ(stages.all().size(), CompileStages::kMost);
+  EXPECT_EQ(stages.all()[3].stage, CompileStage::kLoad) << "the first are kept";
+}
+
 CallRecord Call(int64_t end_ns, uint32_t owner) {
   CallRecord record;
   record.time = {end_ns - 10, end_ns};
@@ -186,9 +214,13 @@ TEST(Traces, CommandsAreOfTheirStreamsTraceIfTheClientNamedOne) {
 
 class Gathered final : public TraceSink {
  public:
-  void OnCall(const CallRecord& call) override { calls.push_back(call); }
+  void OnCall(const CallRecord& call, const CompileStages* own) override {
+    calls.push_back(call);
+    if (own != nullptr) stages.push_back(*own);
+  }
   void OnRun(const RunOfDevice& run) override { runs.push_back(run); }
   std::vector<CallRecord> calls;
+  std::vector<CompileStages> stages;
   std::vector<RunOfDevice> runs;
 };
 
@@ -212,6 +244,30 @@ TEST(Traces, TheCallersWordIsBeforeTheRatio) {
     ASSERT_EQ(sink->calls.size(), 1u);
     EXPECT_TRUE(sink->calls[0].trace.sampled);
   }
+}
+
+TEST(Traces, ACallHasWhatOfACompilationWasInIt) {
+  Traces traces(1 << 20);
+  const auto sink = std::make_shared<Gathered>();
+  traces.SetSink(sink, 0);
+  CompileStages stages;
+  Add(stages, CompileStage::kImport, 10, 20);
+  Add(stages, CompileStage::kCode, 20, 90);
+  CallRecord first = Call(100, 0), joined = Call(100, 0), other = Call(100, 0);
+  for (CallRecord* each : {&first, &joined, &other}) each->trace = traces.Begin(Context(true));
+  first.parts.parts[static_cast<size_t>(Part::kCompile)] = {5, 95};
+  joined.parts.parts[static_cast<size_t>(Part::kCompile)] = {50, 95};
+  traces.Keep(first, &stages);
+  traces.Keep(joined, &stages);
+  traces.Keep(other, &stages);  // whose program was there
+  traces.Keep(other);
+  const auto kept = traces.Stages();
+  EXPECT_EQ(kept.size(), 2u);
+  EXPECT_EQ(Shown(kept.at(first.trace.span_id)), std::vector<std::string>({"import 10 20", "code 20 90"}));
+  EXPECT_EQ(Shown(kept.at(joined.trace.span_id)), std::vector<std::string>({"code 50 90"}));
+  ASSERT_EQ(sink->stages.size(), 2u);
+  EXPECT_EQ(Shown(sink->stages[1]), std::vector<std::string>({"code 50 90"}));
+  EXPECT_EQ(sink->calls.size(), 4u);
 }
 
 // By the trace's id: half of many, within ten standard deviations.

@@ -11,8 +11,9 @@
 namespace kiln::server {
 namespace {
 
-// Of all memory, in parts of eight.
-constexpr uint64_t kCallsShare = 5, kRunsShare = 2, kLaunchesShare = 1;
+// Of all memory.
+constexpr uint64_t kCallsShare = 20, kStagesShare = 1, kRunsShare = 8, kLaunchesShare = 3;
+constexpr uint64_t kShares = kCallsShare + kStagesShare + kRunsShare + kLaunchesShare;
 
 // SplitMix64: distinct numbers for distinct numbers, that look random.
 uint64_t Mixed(uint64_t number) {
@@ -86,9 +87,10 @@ std::string OwnerName(const Accounts& accounts, uint32_t owner) {
 }
 
 Traces::Traces(uint64_t bytes, runtime::RuntimeObserver* next)
-    : calls_(bytes / 8 * kCallsShare),
-      runs_(bytes / 8 * kRunsShare),
-      launches_(bytes / 8 * kLaunchesShare),
+    : calls_(bytes / kShares * kCallsShare),
+      stages_(bytes / kShares * kStagesShare),
+      runs_(bytes / kShares * kRunsShare),
+      launches_(bytes / kShares * kLaunchesShare),
       next_(next),
       seed_(RandomSeed()) {}
 
@@ -128,9 +130,19 @@ CallTrace Traces::BeginCommand(const CallTrace& stream) {
   return trace;
 }
 
-void Traces::Keep(const CallRecord& record) {
-  if (record.trace.sampled) sink_->OnCall(record);
+void Traces::Keep(const CallRecord& record, const CompileStages* stages) {
+  CompileStages own;
+  if (stages != nullptr) own = stages->Within(record.parts.parts[static_cast<size_t>(Part::kCompile)]);
+  const bool has_own = !own.all().empty();
+  if (record.trace.sampled) sink_->OnCall(record, has_own ? &own : nullptr);
+  if (has_own) stages_.Write({record.trace.span_id, own});
   calls_.Write(record);
+}
+
+absl::flat_hash_map<SpanId, CompileStages> Traces::Stages() const {
+  absl::flat_hash_map<SpanId, CompileStages> found;
+  stages_.Read([&](const StagesOfCall& record) { found[record.call] = record.stages; });
+  return found;
 }
 
 std::vector<CallRecord> Traces::Calls(const Wanted& wanted) const { return Sorted(calls_, wanted); }

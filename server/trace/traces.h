@@ -1,5 +1,5 @@
 // What has ended lately, always kept, and shown to who asks: calls with their parts, commands of
-// streams, runs of devices, and for a while after somebody asked for them, single kernels.
+// streams, compilations, runs of devices, and for a while after somebody asked for them, single kernels.
 //
 // A call is one record, not one a part, so that keeping it takes some thirty nanoseconds. It has
 // its ids from its beginning on: what runs for it is told by them (runtime/observer.h).
@@ -17,11 +17,13 @@
 #include <string>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/time/time.h"
 #include "base/account.h"
 #include "runtime/observer.h"
 #include "server/trace/parts.h"
 #include "server/trace/ring.h"
+#include "server/trace/stages.h"
 #include "server/trace/trace_context.h"
 
 namespace kiln::server {
@@ -61,6 +63,12 @@ struct CallRecord {
   CallParts parts;
 };
 
+// Of a call that waited for a program to be compiled: few do, so it is a record of its own.
+struct StagesOfCall {
+  SpanId call = {};
+  CompileStages stages;
+};
+
 struct RunOfDevice {
   Interval time;
   uint64_t call = 0;  // CallTrace::number()
@@ -74,7 +82,8 @@ struct RunOfDevice {
 class TraceSink {
  public:
   virtual ~TraceSink() = default;
-  virtual void OnCall(const CallRecord& call) = 0;
+  // `stages` is null if the call had nothing compiled.
+  virtual void OnCall(const CallRecord& call, const CompileStages* stages) = 0;
   // A run or a kernel of a call; before the call, but for one that was given up.
   virtual void OnRun(const RunOfDevice& run) = 0;
 };
@@ -105,8 +114,9 @@ class Traces final : public runtime::RuntimeObserver {
   // Of a command: of its stream's trace, if the client named one for that; else of its own, linked to it.
   CallTrace BeginCommand(const CallTrace& stream);
 
-  // One that has ended.
-  void Keep(const CallRecord& record);
+  // One that has ended. `stages` are of the program that it waited for, or null: what of them was in its own part
+  // "compile" is kept.
+  void Keep(const CallRecord& record, const CompileStages* stages = nullptr);
 
   // Keeps kernels, too, until then.
   void KeepLaunches(absl::Time until) { launches_until_ns_.store(absl::ToUnixNanos(until), std::memory_order_relaxed); }
@@ -119,6 +129,8 @@ class Traces final : public runtime::RuntimeObserver {
   // Oldest end first. They are copied while others write.
   std::vector<CallRecord> Calls(const Wanted& wanted) const;
   std::vector<RunOfDevice> Runs(const Wanted& wanted) const;
+  // By their calls, all that are kept.
+  absl::flat_hash_map<SpanId, CompileStages> Stages() const;
 
   void OnRun(const runtime::RunRecord& record) override;
   bool WantsLaunches(uint64_t trace) const override;
@@ -129,6 +141,7 @@ class Traces final : public runtime::RuntimeObserver {
   CallTrace Fresh();
 
   Ring<CallRecord> calls_;
+  Ring<StagesOfCall> stages_;
   Ring<RunOfDevice> runs_, launches_;
   std::shared_ptr<TraceSink> sink_;  // null: nothing is sampled
   uint64_t sampled_below_ = 0;       // of what the end of a trace's id says

@@ -331,55 +331,6 @@ TEST(CompileWorkersStart, AProgramThatIsNoWorkerIsAnError) {
   }
 }
 
-TEST(CompileJob, OptionsCrossUnchanged) {
-  compiler::Options options;
-  options.contraction = false;
-  options.deterministic = options.fast_math = options.strict = options.guard_arrays = true;
-  options.beam = 3;
-  options.beam_budget_ms = 4;
-  options.constants = {1, 5};
-  options.schedules = std::make_shared<const compiler::ScheduleMap>(compiler::ScheduleMap{{"k", "THREAD(0)"}});
-  options.disabled_passes = {"scan"};
-  options.limits.max_nodes = 17;
-  const auto back = OptionsOf(ToJob({}, {}, options, nullptr));
-  ASSERT_TRUE(back.ok());
-  EXPECT_EQ(back->Fingerprint(), options.Fingerprint());
-  EXPECT_EQ(back->limits.max_nodes, 17u);
-  EXPECT_EQ(*back->schedules, *options.schedules);
-  EXPECT_EQ(back->beam_budget_ms, 4u);
-  EXPECT_EQ(OptionsOf(ToJob({}, {}, {}, nullptr))->schedules, nullptr);
-  v1::CompileJob damaged;
-  damaged.mutable_options()->set_limits("x");
-  EXPECT_FALSE(OptionsOf(damaged).ok());
-}
-
-TEST(CompileJob, TextsThatNobodyReadsAreNotMade) {
-  class Watcher final : public compiler::CompileObserver {
-   public:
-    explicit Watcher(std::vector<std::string> texts) : texts_(std::move(texts)) {}
-    void OnPass(const compiler::PassRecord& record) override { absl::StrAppend(&heard, record.name, record.text()); }
-    std::vector<std::string> texts() const override { return texts_; }
-    std::string heard;
-
-   private:
-    const std::vector<std::string> texts_;
-  };
-  int made = 0;
-  const auto compile = [&](const v1::Graph&, const v1::Target&, const compiler::Options&,
-                           compiler::CompileObserver* observer) -> absl::StatusOr<CompiledProgram> {
-    for (const char* pass : {"first", "second"}) {
-      observer->OnPass({pass, "", 0, 0, [&] { return absl::StrCat("!", ++made, ";"); }});
-    }
-    return CompiledProgram(v1::Executable());
-  };
-  Watcher one({"second"}), all({});
-  for (Watcher* watcher : {&one, &all}) {
-    EXPECT_TRUE(FromResult(RunJob(ToJob({}, {}, {}, watcher), {compile, nullptr}), watcher).ok());
-  }
-  EXPECT_EQ(one.heard, "firstsecond!1;");
-  EXPECT_EQ(all.heard, "first!2;second!3;");
-}
-
 }  // namespace
 }  // namespace kiln::server
 

@@ -9,7 +9,7 @@ TABLE = "server/metrics/metrics.def"
 PAGE = "docs/metrics.md"
 ALERTS = "deploy/prometheus/alerts.yml"
 ROW = re.compile(r'^(COUNTER|HISTOGRAM|READ)\((\w+), \w+,\s*"(\w+)",\s*"[^"]*"([^)]*)\)$', re.M)
-NAME = re.compile(r"\b(?:kiln|grpc|process)_[a-z_]+\b")
+NAME = re.compile(r"\b(?:kiln|grpc|nv|process)_[a-z_]+\b")
 
 
 def labels():

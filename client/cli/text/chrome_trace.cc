@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -91,6 +92,20 @@ int LineFor(const v1::TraceResponse::Call& call, std::vector<int64_t>& ends) {
   return static_cast<int>(line) + 1;
 }
 
+using Part = v1::TraceResponse::Part;
+
+// What lies within another must do so to the nanosecond, or is drawn beside it. `drawn` is told of each part that is.
+void WriteWithin(int64_t begin_ns, int64_t end_ns, const google::protobuf::RepeatedPtrField<Part>& parts, int line,
+                 Writer& writer, absl::FunctionRef<void(const Part&, int64_t begin, int64_t end)> drawn) {
+  for (const Part& part : parts) {
+    const int64_t begin = std::max<int64_t>(part.begin_ns(), begin_ns), end = std::min<int64_t>(part.end_ns(), end_ns);
+    if (end <= begin) continue;
+    writer.Event(kCalls, line, part.name(), begin, end, "");
+    drawn(part, begin, end);
+    begin_ns = end;
+  }
+}
+
 void WriteCalls(const v1::TraceResponse& trace, Writer& writer) {
   std::vector<const v1::TraceResponse::Call*> calls;
   for (const auto& call : trace.calls()) calls.push_back(&call);
@@ -99,15 +114,11 @@ void WriteCalls(const v1::TraceResponse& trace, Writer& writer) {
   for (const auto* call : calls) {
     const int line = LineFor(*call, ends);
     writer.Event(kCalls, line, call->method(), call->begin_ns(), call->end_ns(), ArgumentsOf(*call));
-    // What lies within another must do so to the nanosecond, or is drawn beside it.
-    int64_t before = call->begin_ns();
-    for (const auto& part : call->parts()) {
-      const int64_t begin = std::max<int64_t>(part.begin_ns(), before),
-                    end = std::min<int64_t>(part.end_ns(), call->end_ns());
-      if (end <= begin) continue;
-      writer.Event(kCalls, line, part.name(), begin, end, "");
-      before = end;
-    }
+    const auto nothing = [](const Part&, int64_t, int64_t) {};
+    WriteWithin(call->begin_ns(), call->end_ns(), call->parts(), line, writer,
+                [&](const Part& part, int64_t begin, int64_t end) {
+                  if (part.name() == "compile") WriteWithin(begin, end, call->stages(), line, writer, nothing);
+                });
   }
   for (size_t line = 0; line < ends.size(); ++line)
     writer.NameLine(kCalls, static_cast<int>(line) + 1, absl::StrCat("calls ", line + 1));

@@ -96,6 +96,24 @@ TEST(ChromeTrace, PartsLieWithinTheirCallAndBehindOneAnother) {
                                                           "1.1 device 200+800", "1.1 results 1000+1000"}));
 }
 
+TEST(ChromeTrace, StagesLieWithinTheCompilation) {
+  v1::TraceResponse trace;
+  auto& call = AddCall(trace, 1000, 3000);
+  AddPart(call, "compile", 1100, 2000);
+  AddPart(call, "device", 2000, 2500);
+  const auto add = [&](const char* name, int64_t begin, int64_t end) {
+    auto& stage = *call.add_stages();
+    stage.set_name(name);
+    stage.set_begin_ns(kBegin + begin);
+    stage.set_end_ns(kBegin + end);
+  };
+  add("wait", 1000, 1200);
+  add("code", 1200, 2200);
+  EXPECT_EQ(Draw(trace).events,
+            std::vector<std::string>({"1.1 KernelService.Execute 0+2000", "1.1 compile 100+900", "1.1 wait 100+100",
+                                      "1.1 code 200+800", "1.1 device 1000+500"}));
+}
+
 TEST(ChromeTrace, EachDeviceHasALineAndOneOfItsKernels) {
   v1::TraceResponse trace;
   AddRun(trace, "CPU:0", "say \"hi\"\\\n", 100, 200);

@@ -204,6 +204,7 @@ void Batcher::Answer(Joined& joined, absl::StatusOr<ExecuteResult> result) {
     CountRun(*joined.line->kind.program, joined.run.rows, result->timing);
     metrics_->batched_runs.Add(1);
     metrics_->batched_requests.Add(joined.members.size());
+    metrics_->batch_rows.Observe(joined.run.rows);
   }
   // The next run is in the device's queue before these are answered; and with the last answer, this may end.
   OnEnded(joined.line, joined.number);
@@ -234,7 +235,7 @@ void Batcher::Distribute(Joined& joined, ExecuteResult& result) {
     part.batch = std::exchange(batch, 0);
     part.results = Share(*program.rows, result.results, joined.run.rows, row, waiting.part.rows);
     part.charge = *std::move(charge);
-    if (CallParts* parts = waiting.part.request->parts; parts != nullptr) parts->SetRunOf(joined.parts);
+    if (NotedParts* parts = waiting.part.request->parts; parts != nullptr) parts->SetRunOf(joined.parts);
     waiting.member->Answer(std::move(part), joined.begin - waiting.since);
   }
 }

@@ -69,7 +69,7 @@ class Batcher {
     uint64_t number = 0;
     std::vector<Waiting> members;
     JoinedRun run;
-    CallParts parts;
+    NotedParts parts;
     absl::Time begin;
     std::atomic<bool> cancelled{false};  // nobody waits for it
   };

@@ -133,6 +133,8 @@ TEST_F(BatcherTest, RunsOfSeveralAreCounted) {
   End("bc");
   EXPECT_EQ(metrics_.batched_runs.Sum(0), 1u);
   EXPECT_EQ(metrics_.batched_requests.Sum(0), 2u);
+  EXPECT_EQ(metrics_.batch_rows.Sum(0), 2u);
+  EXPECT_EQ(metrics_.batch_rows.Count(0, 1), 1u) << "up to two";
 }
 
 }  // namespace

@@ -64,6 +64,8 @@ struct CompileRequest {
   SessionPtr caller = nullptr;
   // The graph's hash, if this server has made it of that very graph already.
   const GraphHash* hashed = nullptr;
+  // Gets when each part was, until the answer. May be null.
+  NotedParts* parts = nullptr;
 };
 
 struct BoundArguments;  // arguments.h
@@ -107,7 +109,7 @@ struct ExecuteRequest {
   // The session that asks: owns the results that are new buffers. May be null.
   SessionPtr caller;
   // Gets when each part was, until the answer. May be null.
-  CallParts* parts = nullptr;
+  NotedParts* parts = nullptr;
 };
 
 // One result of an Execute.

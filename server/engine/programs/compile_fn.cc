@@ -5,14 +5,17 @@
 namespace kiln::server {
 namespace {
 
-// Hands on to another, which may be null, and asks after each pass whether the program is still wanted.
+// Hands on to another, which may be null, notes stages, and asks after each pass whether the program is still wanted.
 class StopsBetweenPasses final : public compiler::CompileObserver {
  public:
-  StopsBetweenPasses(compiler::CompileObserver* other, const runtime::hal::LaunchControl& control)
-      : other_(other), control_(control) {}
+  StopsBetweenPasses(compiler::CompileObserver* other, const CompileFor& whom)
+      : other_(other), control_(whom.control), stages_(whom.stages) {}
 
   void OnPass(const compiler::PassRecord& record) override {
     if (other_ != nullptr) other_->OnPass(record);
+  }
+  void OnPart(compiler::CompilePart part, absl::Time begin, absl::Time end) override {
+    if (stages_ != nullptr) stages_->Add(StageOf(part), begin, end);
   }
   bool WantsRecords() const override { return other_ != nullptr && other_->WantsRecords(); }
   std::vector<std::string> texts() const override {
@@ -27,15 +30,26 @@ class StopsBetweenPasses final : public compiler::CompileObserver {
  private:
   compiler::CompileObserver* const other_;
   const runtime::hal::LaunchControl control_;
+  CompileStages* const stages_;
 };
 
 }  // namespace
+
+CompileStage StageOf(compiler::CompilePart part) {
+  switch (part) {
+    case compiler::CompilePart::kImport: return CompileStage::kImport;
+    case compiler::CompilePart::kSchedule: return CompileStage::kSchedule;
+    case compiler::CompilePart::kKernels: return CompileStage::kKernels;
+    case compiler::CompilePart::kCode: break;
+  }
+  return CompileStage::kCode;
+}
 
 CompileFn InProcess(CompileInProcessFn compile) {
   return [compile = std::move(compile)](const v1::Graph& graph, const v1::Target& target,
                                         const compiler::Options& options, compiler::CompileObserver* observer,
                                         const CompileFor& whom) -> absl::StatusOr<CompiledProgram> {
-    StopsBetweenPasses stopping(observer, whom.control);
+    StopsBetweenPasses stopping(observer, whom);
     auto program = compile(graph, target, options, &stopping);
     if (!program.ok() && program.status().code() == absl::StatusCode::kCancelled) {
       if (absl::Status wanted = whom.control.Check(); !wanted.ok()) return wanted;

@@ -16,6 +16,7 @@
 #include "kiln/v1/target.pb.h"
 #include "runtime/hal/module.h"
 #include "server/engine/memory/trust_domain.h"
+#include "server/trace/stages.h"
 
 namespace kiln::server {
 
@@ -26,7 +27,12 @@ using CompiledProgram = std::variant<v1::Executable, v1::MultiProgram>;
 struct CompileFor {
   TrustDomain domain = {};
   runtime::hal::LaunchControl control;
+  // Gets when each stage of it was, also of one that fails. May be null.
+  CompileStages* stages = nullptr;
 };
+
+// The stage of a compilation in which a part of the compiler's is.
+CompileStage StageOf(compiler::CompilePart part);
 
 // Blocks until the program is there, or nobody waits for it any more: then with the status of control.Check(). The
 // observer may be null.

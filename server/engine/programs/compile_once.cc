@@ -35,14 +35,15 @@ void ProgramStore::OnPool(const ProgramId& id, const v1::Graph& graph, const com
                           const Control& control, Made made) {
   auto place = PlaceToCompile(control.account);
   if (!place.ok()) return made(std::move(place).status(), nullptr);
-  auto job = [this, id, &graph, options, control, place = *std::move(place), made = std::move(made)]() mutable {
+  auto job = [this, id, &graph, options, control, asked = SteadyNow(), place = *std::move(place),
+              made = std::move(made)]() mutable {
     absl::StatusOr<Cache::Entry> entry;
     std::shared_ptr<Code> code;
     // It may have waited in the pool's queue for long.
     if (absl::Status wanted = control.Check(); !wanted.ok()) {
       entry = std::move(wanted);
     } else {
-      entry = LoadOrCompile(id, graph, options, control, code);
+      entry = LoadOrCompile(id, graph, options, control, asked, code);
     }
     place.Release();  // whoever is answered may compile again
     made(std::move(entry), std::move(code));
@@ -53,9 +54,9 @@ void ProgramStore::OnPool(const ProgramId& id, const v1::Graph& graph, const com
 
 absl::StatusOr<ProgramStore::Cache::Entry> ProgramStore::LoadOrCompile(const ProgramId& id, const v1::Graph& graph,
                                                                        const compiler::Options& options,
-                                                                       const Control& control,
+                                                                       const Control& control, absl::Time asked,
                                                                        std::shared_ptr<Code>& code) {
-  if (disk_ == nullptr) return Compile(id, graph, options, control, code);
+  if (disk_ == nullptr) return Compile(id, graph, options, control, asked, code);
   // Another server that has the lock is compiling the same, and then it is stored. Where it must not be told
   // whether anybody is, no other tenant's is waited for.
   const bool others = id.shares() && id.sharing != CacheSharing::kHidden;
@@ -66,7 +67,7 @@ absl::StatusOr<ProgramStore::Cache::Entry> ProgramStore::LoadOrCompile(const Pro
   auto loaded = Load(id, options, /*sent=*/true, /*again=*/true);
   if (!loaded.ok()) return std::move(loaded).status();
   if (loaded->has_value()) return **std::move(loaded);
-  return Compile(id, graph, options, control, code);
+  return Compile(id, graph, options, control, asked, code);
 }
 
 void ProgramStore::CompileForAll(const ProgramId& id, const v1::Graph& graph, const compiler::Options& options,
@@ -94,7 +95,7 @@ void ProgramStore::CompileForAll(const ProgramId& id, const v1::Graph& graph, co
         if (own->has_value()) return answer(*std::move(*own));
         if (absl::Status wanted = control.Check(); !wanted.ok()) return answer(std::move(wanted));
         if (code.ok()) {
-          auto entry = Keep(id, (*code)->program, (*code)->graph);
+          auto entry = KeepNew(id, **code);
           if (!entry.ok()) return answer(std::move(entry).status());
           entry->value->loaded = how == runtime::CacheOutcome::kHit;
           entry->value->compile_us = static_cast<uint64_t>(absl::ToInt64Microseconds(SteadyNow() - begin));

@@ -149,13 +149,14 @@ void ProgramStore::GetOrLoad(const ProgramId& id, const compiler::Options& optio
 
 absl::StatusOr<ProgramStore::Cache::Entry> ProgramStore::Compile(const ProgramId& id, const v1::Graph& graph,
                                                                  const compiler::Options& options,
-                                                                 const Control& control, std::shared_ptr<Code>& code) {
-  if (id.shares()) return CompileShared(id, graph, options, control);
+                                                                 const Control& control, absl::Time asked,
+                                                                 std::shared_ptr<Code>& code) {
+  if (id.shares()) return CompileShared(id, graph, options, control, asked);
   const absl::Time begin = SteadyNow();
-  KILN_ASSIGN_OR_RETURN(CodeCache::Entry made, MakeCode(id, graph, options, control));
+  KILN_ASSIGN_OR_RETURN(CodeCache::Entry made, MakeCode(id, graph, options, control, asked));
   code = std::move(made.value);
   code->compile_us = static_cast<uint64_t>(absl::ToInt64Microseconds(SteadyNow() - begin));
-  KILN_ASSIGN_OR_RETURN(Cache::Entry entry, Keep(id, code->program, code->graph));
+  KILN_ASSIGN_OR_RETURN(Cache::Entry entry, KeepNew(id, *code));
   entry.value->compile_us = static_cast<uint64_t>(absl::ToInt64Microseconds(SteadyNow() - begin));
   Publish(id, id.domain, options, code->program, *entry.value, /*replaces=*/false);
   return entry;
@@ -165,11 +166,13 @@ absl::StatusOr<ProgramStore::Cache::Entry> ProgramStore::Compile(const ProgramId
 void ProgramStore::Publish(const ProgramId& id, const TrustDomain& domain, const compiler::Options& options,
                            const CompiledProgram& program, StoredProgram& stored, bool replaces) {
   if (disk_ == nullptr) return;
+  const absl::Time begin = SteadyNow();
   v1::StoredHeader header = disk_->HeaderOf(domain, id.graph_hash, id.target, id.device->target(), options);
   if (domain != id.domain) header.clear_owner();  // what tenants share counts for none of them
   header.set_compile_us(stored.compile_us);
   stored.stored_key = header.key();
   disk_->Publish(std::move(header), program, stored.graph, id.account, replaces);
+  if (stored.stages != nullptr) stored.stages->Add(CompileStage::kStore, begin, SteadyNow());
 }
 
 absl::Status ProgramStore::Replace(const ProgramId& id, const compiler::Options& options, v1::Executable executable,
@@ -204,24 +207,27 @@ ProgramStore::CodeCache::Entry ProgramStore::EntryOf(std::shared_ptr<Code> code)
 }
 
 absl::StatusOr<CompiledProgram> ProgramStore::CompileOrSearch(const ProgramId& id, const v1::Graph& graph,
-                                                              const compiler::Options& options,
-                                                              const Control& control) {
+                                                              const compiler::Options& options, const Control& control,
+                                                              CompileStages& stages) {
   // Schedules are searched for programs on one device alone.
   if (options.beam == 0 || tuning_queue_ == nullptr || NamesSeveralDevices(graph)) {
     const Meter meter(control.account, Quota::kCompileSeconds);
-    return compile_(graph, id.device->target(), options, nullptr, {id.domain, control});
+    return compile_(graph, id.device->target(), options, nullptr, {id.domain, control, &stages});
   }
+  const absl::Time begin = SteadyNow();
   KILN_ASSIGN_OR_RETURN(compiler::Tuned tuned,
                         tuning_queue_->Run(*id.device, graph, options, {id.domain, control}, nullptr));
+  stages.Add(CompileStage::kSearch, begin, SteadyNow());
   return std::move(tuned.executable);
 }
 
 absl::StatusOr<ProgramStore::CodeCache::Entry> ProgramStore::MakeCode(const ProgramId& id, const v1::Graph& graph,
                                                                       const compiler::Options& options,
-                                                                      const Control& control) {
+                                                                      const Control& control, absl::Time asked) {
   compiles_.fetch_add(1, std::memory_order_relaxed);
   auto code = std::make_shared<Code>();
-  KILN_ASSIGN_OR_RETURN(code->program, CompileOrSearch(id, graph, options, control));
+  code->stages.Add(CompileStage::kWait, asked, SteadyNow());
+  KILN_ASSIGN_OR_RETURN(code->program, CompileOrSearch(id, graph, options, control, code->stages));
   code->graph = graph.SerializeAsString();
   if (!id.shares()) {
     code->domain = id.domain;
@@ -315,7 +321,8 @@ absl::StatusOr<ProgramStore::Cache::Entry> ProgramStore::Keep(const ProgramId& i
   stored->graph = std::move(graph);
   stored->kernels = KernelsOf(program);
   stored->rows = RowsOf(stored->signature());
-  stored->bytes = sizeof(StoredProgram) + stored->graph.size() + stored->program->memory_bytes();
+  stored->bytes =
+      sizeof(StoredProgram) + sizeof(CompileStages) + stored->graph.size() + stored->program->memory_bytes();
   if (const auto* one = std::get_if<v1::Executable>(&program)) {
     auto schedules = std::make_shared<compiler::ScheduleMap>();
     for (const v1::Kernel& kernel : one->kernels()) {
@@ -330,6 +337,15 @@ absl::StatusOr<ProgramStore::Cache::Entry> ProgramStore::Keep(const ProgramId& i
   const uint64_t weight = WeightOf(stored->bytes, static_cast<uint64_t>(modules), limit_bytes_);
   KILN_ASSIGN_OR_RETURN(stored->charge, Pay(id.account, id.domain, weight));
   return Cache::Entry{std::move(stored), weight};
+}
+
+absl::StatusOr<ProgramStore::Cache::Entry> ProgramStore::KeepNew(const ProgramId& id, const Code& code) {
+  const absl::Time begin = SteadyNow();
+  KILN_ASSIGN_OR_RETURN(Cache::Entry entry, Keep(id, code.program, code.graph));
+  CompileStages stages = code.stages;
+  stages.Add(CompileStage::kLoad, begin, SteadyNow());
+  entry.value->stages = std::make_shared<CompileStages>(stages);
+  return entry;
 }
 
 absl::StatusOr<Charge> ProgramStore::Pay(Account* account, const TrustDomain& domain, uint64_t bytes) {

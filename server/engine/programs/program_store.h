@@ -87,6 +87,8 @@ struct StoredProgram {
   // The graph it was compiled from, serialized: what Explain starts from.
   std::string graph;
   uint64_t compile_us = 0;
+  // Of its compilation, all there before anyone is answered; null if nobody may know, or it came from disk.
+  std::shared_ptr<CompileStages> stages;
   uint64_t bytes = 0;
   uint32_t kernels = 0;
   // Its kernels' schedules: what a search found, or the rules chose.
@@ -208,6 +210,7 @@ class ProgramStore {
     // Whose it is, and of what, for Evict; nothing where tenants share it.
     TrustDomain domain = {};
     Digest graph_hash = {};
+    CompileStages stages = {};  // without those of loading it
   };
   using CodeCache = runtime::ProgramCache<Code>;
 
@@ -229,17 +232,19 @@ class ProgramStore {
   void OnPool(const ProgramId& id, const v1::Graph& graph, const compiler::Options& options, const Control& control,
               Made made);
   absl::StatusOr<Cache::Entry> LoadOrCompile(const ProgramId& id, const v1::Graph& graph,
-                                             const compiler::Options& options, const Control& control,
+                                             const compiler::Options& options, const Control& control, absl::Time asked,
                                              std::shared_ptr<Code>& code);
   absl::StatusOr<Cache::Entry> Compile(const ProgramId& id, const v1::Graph& graph, const compiler::Options& options,
-                                       const Control& control, std::shared_ptr<Code>& code);
+                                       const Control& control, absl::Time asked, std::shared_ptr<Code>& code);
 
   static CodeCache::Entry EntryOf(std::shared_ptr<Code> code);
+  // It has waited since `asked`.
   absl::StatusOr<CodeCache::Entry> MakeCode(const ProgramId& id, const v1::Graph& graph,
-                                            const compiler::Options& options, const Control& control);
+                                            const compiler::Options& options, const Control& control, absl::Time asked);
   // By the compiler, or by a search.
   absl::StatusOr<CompiledProgram> CompileOrSearch(const ProgramId& id, const v1::Graph& graph,
-                                                  const compiler::Options& options, const Control& control);
+                                                  const compiler::Options& options, const Control& control,
+                                                  CompileStages& stages);
   void Publish(const ProgramId& id, const TrustDomain& domain, const compiler::Options& options,
                const CompiledProgram& program, StoredProgram& stored, bool replaces);
   // None if there is no such program, or none that can be loaded, or none that its tenant may know of. `sent`: it
@@ -261,7 +266,8 @@ class ProgramStore {
   std::shared_ptr<Code> FindShared(const ProgramId& id, const compiler::Options& options);
   // Compiles for all that share, or seems to.
   absl::StatusOr<Cache::Entry> CompileShared(const ProgramId& id, const v1::Graph& graph,
-                                             const compiler::Options& options, const Control& control);
+                                             const compiler::Options& options, const Control& control,
+                                             absl::Time asked);
   // For others that share, and for the tenant by its hash.
   void Share(const ProgramId& id, const compiler::Options& options, std::shared_ptr<Code> code, StoredProgram& stored);
   // Touches the entries of what has been used since it was last called.
@@ -271,6 +277,8 @@ class ProgramStore {
                                                                  const CompiledProgram& program) const;
   // Loaded and paid for.
   absl::StatusOr<Cache::Entry> Keep(const ProgramId& id, const CompiledProgram& program, std::string graph);
+  // The same of what has just been compiled, with the stages of that.
+  absl::StatusOr<Cache::Entry> KeepNew(const ProgramId& id, const Code& code);
 
   const CompileFn compile_;
   CompilePool* const pool_;

@@ -89,7 +89,7 @@ std::shared_ptr<ProgramStore::Code> ProgramStore::FindShared(const ProgramId& id
 
 absl::StatusOr<ProgramStore::Cache::Entry> ProgramStore::CompileShared(const ProgramId& id, const v1::Graph& graph,
                                                                        const compiler::Options& options,
-                                                                       const Control& control) {
+                                                                       const Control& control, absl::Time asked) {
   const absl::Time begin = SteadyNow();
   const bool hidden = id.sharing == CacheSharing::kHidden;
   const auto wait = [&](absl::Duration took) {
@@ -97,7 +97,8 @@ absl::StatusOr<ProgramStore::Cache::Entry> ProgramStore::CompileShared(const Pro
     return SleepUntil(begin + RoundedUp(took), control);
   };
   const auto keep = [&](std::shared_ptr<Code> code) -> absl::StatusOr<Cache::Entry> {
-    KILN_ASSIGN_OR_RETURN(Cache::Entry entry, Keep(id, code->program, code->graph));
+    KILN_ASSIGN_OR_RETURN(Cache::Entry entry, KeepNew(id, *code));
+    if (hidden) entry.value->stages = nullptr;  // they would tell whether the compiler was called
     entry.value->compile_us = MicrosSince(begin);
     Share(id, options, std::move(code), *entry.value);
     return entry;
@@ -109,7 +110,7 @@ absl::StatusOr<ProgramStore::Cache::Entry> ProgramStore::CompileShared(const Pro
     if (entry.ok() || !detail.has_value() || detail->code() != v1::INTERNAL_FAULT) return entry;
     // It cannot be loaded: what is compiled takes its place.
   }
-  KILN_ASSIGN_OR_RETURN(CodeCache::Entry made, MakeCode(id, graph, options, control));
+  KILN_ASSIGN_OR_RETURN(CodeCache::Entry made, MakeCode(id, graph, options, control, asked));
   made.value->compile_us = MicrosSince(begin);
   if (hidden) KILN_RETURN_IF_ERROR(wait(absl::Microseconds(made.value->compile_us)));
   return keep(std::move(made.value));

@@ -92,7 +92,7 @@ Refusals CountRefusals(const server::Metrics& metrics) {
   for (size_t method = 0; method < server::LabelOf<server::Method>::kMost; ++method) {
     const size_t series = server::Series<server::Method, server::GrpcStatus>::Of(server::Method{method},
                                                                                  server::GrpcStatus::kDeadlineExceeded);
-    refusals.nanos += metrics.calls.SumNanos(series);
+    refusals.nanos += metrics.calls.Sum(series);
     for (size_t bucket = 0; bucket < refusals.buckets.size(); ++bucket) {
       refusals.buckets[bucket] += metrics.calls.Count(series, bucket);
       refusals.count += metrics.calls.Count(series, bucket);

@@ -8,6 +8,7 @@ import unittest
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent.parent / "python"), str(HERE)]
 
+import admin
 import numpy as np
 import serving_models as models
 import support
@@ -75,6 +76,8 @@ class ServingTest(unittest.TestCase):
 
 
 class Inference(ServingTest):
+    FLAGS = ("--admin_listen=127.0.0.1:0",)
+
     @classmethod
     def fill(cls):
         cls.folder.put("mlp", MLP.file())
@@ -202,6 +205,29 @@ class Inference(ServingTest):
         self.assertGreater(sums.compute_infer.ns, 0)
         self.assertEqual([row.name for row in self.client.get_inference_statistics().model_stats],
                          ["brain", "half", "integers", "mlp"])  # fmt: skip
+
+    def test_metrics_are_called_as_tritons(self):
+        port = admin.Admin(self.server)
+
+        def now():
+            return {key[0]: value for key, value in port.samples().items()
+                    if key[0].startswith("nv_inference_") and key[1:] == ("integers", "7")}  # fmt: skip
+
+        before = now()
+        self.stub.ModelInfer(self.integers_request())
+        after, kept = now(), self.client.get_inference_statistics("integers").model_stats[0].inference_stats
+        more = {name: after[name] - before[name] for name in after}
+        for name in ("request_success", "count", "exec_count"):
+            self.assertEqual(more["nv_inference_" + name], 1, name)
+        self.assertEqual(more["nv_inference_request_failure"], 0)
+        parts = {"queue": kept.queue, "compute_input": kept.compute_input, "compute_infer": kept.compute_infer,
+                 "compute_output": kept.compute_output, "request": kept.success}  # fmt: skip
+        for name, part in parts.items():
+            self.assertEqual(after["nv_inference_%s_duration_us" % name], part.ns // 1000, name)
+        self.assertEqual(len(after), 9)
+        # One series of each for each version of a model, whoever asked.
+        self.assertEqual({key[1:] for key in port.samples() if key[0] == "nv_inference_count"},
+                         {("brain", "1"), ("half", "1"), ("integers", "7"), ("mlp", "1")})  # fmt: skip
 
     def test_each_of_many_callers_gets_its_own_rows(self):
         def now():

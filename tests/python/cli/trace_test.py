@@ -90,6 +90,36 @@ class TraceTest(unittest.TestCase):
             self.assertLessEqual(found.begin_ns, part.begin_ns, part.name)
             self.assertLessEqual(part.end_ns, found.end_ns, part.name)
 
+    def test_grpcs_older_header_is_passed_over(self):
+        request = self.caller.execution()
+        binary = b"\0\0" + bytes.fromhex(TRACE) + b"\1" + bytes.fromhex(SPAN) + b"\2\1"
+        self.caller.call(EXECUTE, request, ("grpc-trace-bin", binary))
+        self.caller.call(EXECUTE, request, ("grpc-trace-bin", binary), ("traceparent", "00-%s-%s-01" % (TRACE, SPAN)))
+        alone, beside = self.caller.executions()[-2:]
+        self.assertNotEqual(alone.trace_id.hex(), TRACE)
+        self.assertEqual(alone.parent_span_id, b"")
+        self.assertEqual((beside.trace_id.hex(), beside.parent_span_id.hex()), (TRACE, SPAN))
+
+    def test_a_compilation_shows_its_stages(self):
+        for isolation in ("off", "on"):
+            with self.subTest(isolation), support.running("--compile_isolation=" + isolation) as server:
+                caller = Caller(server)
+                caller.execution()
+                caller.execution()
+                first, second = [call for call in caller.trace().calls if call.method == "KernelService.Compile"]
+                self.assertEqual([part.name for part in first.parts], ["verify", "compile"])
+                stages = [stage.name for stage in first.stages]
+                self.assertEqual(stages, ["wait"] + ["worker"] * (isolation == "on")
+                                 + ["import", "schedule", "kernels", "code", "load"])  # fmt: skip
+                before = first.parts[1].begin_ns
+                for stage in first.stages:
+                    self.assertLessEqual(before, stage.begin_ns, stage.name)
+                    self.assertLess(stage.begin_ns, stage.end_ns, stage.name)
+                    before = stage.end_ns
+                self.assertLessEqual(before, first.parts[1].end_ns)
+                self.assertEqual([part.name for part in second.parts], ["verify", "cache"])
+                self.assertEqual(len(second.stages), 0)
+
     def test_a_call_that_fails_shows_how_far_it_came(self):
         unknown = kernel_service_pb2.ExecuteRequest(graph_hash=bytes(32))
         self.assertEqual(self.caller.code(EXECUTE, unknown), grpc.StatusCode.NOT_FOUND)

@@ -103,6 +103,19 @@ class OtlpTest(unittest.TestCase):
                 self.assertLessEqual(parent.begin, span.begin, span.name)
                 self.assertLessEqual(span.end, parent.end, span.name)
 
+    def test_stages_are_children_of_the_compilation(self):
+        collector = self.collector()
+        with exporting(collector) as server:
+            Caller(server, traceparent(3))  # compiles
+            collector.wait_for(lambda span: span.name == "compile")
+        spans = collector.spans()
+        (compiled,) = [span for span in spans if span.name == "compile"]
+        stages = [span for span in spans if span.parent == compiled.span_id]
+        self.assertEqual([span.name for span in stages], ["wait", "import", "schedule", "kernels", "code", "load"])
+        for span in stages:
+            self.assertLessEqual(compiled.begin, span.begin, span.name)
+            self.assertLessEqual(span.end, compiled.end, span.name)
+
     def test_a_failure_of_ours_and_one_of_the_callers(self):
         collector = self.collector()
         with exporting(collector, "--cpu_devices=2") as server:
