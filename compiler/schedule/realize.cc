@@ -1,6 +1,9 @@
 #include "compiler/schedule/realize.h"
 
 #include <algorithm>
+#include <limits>
+#include <map>
+#include <optional>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -34,6 +37,9 @@ constexpr double kLittleWork = 1 << 16;
 // And what every thread does for itself is less.
 constexpr double kRepeatedWork = 1 << 12;
 
+// What is made of a product's element in its kernel, at most: so many values.
+constexpr size_t kMostFollowed = 256;
+
 // What one kernel computes in its outer loops, at most.
 constexpr int kMaxReduces = 8;
 constexpr double kMaxReduceNodes = 400;
@@ -41,8 +47,10 @@ constexpr double kMaxReduceNodes = 400;
 class Realization {
  public:
   Realization(absl::Span<UOp* const> order, Fusion fusion) : order_(order), fusion_(std::move(fusion)) {
-    for (UOp* uop : order_) {
-      for (UOp* source : DataSources(uop)) ++users_[source];
+    for (size_t i = 0; i < order_.size(); ++i) {
+      UOp* const uop = order_[i];
+      positions_[uop] = i;
+      for (UOp* source : DataSources(uop)) users_[source].push_back(uop);
       if (uop->op() == Op::STORE && uop->src(0)->shape() == uop->src(1)->shape()) stored_as_is_.insert(uop->src(1));
       operands_[uop] = LargestOperand(uop);
       if (IsRowReduce(uop)) {
@@ -51,7 +59,9 @@ class Realization {
         reduced_.insert(source);
       }
     }
-    for (UOp* uop : order_) FollowProduct(uop);
+    for (UOp* uop : order_) {
+      if (IsProduct(uop)) FollowProduct(uop);
+    }
   }
 
   absl::flat_hash_set<UOp*> Run() {
@@ -104,21 +114,39 @@ class Realization {
     return rows > 1;
   }
 
-  // Finds what is made of a product's every element at once, and there alone.
-  void FollowProduct(UOp* uop) {
-    if (IsProduct(uop)) {
-      finished_.insert(uop);
-    } else if (uop->op() == Op::RESHAPE || IsElementwise(uop->op())) {
+  // Finds the last value that each element of a product goes through, alone: what is made of it on the way there, by
+  // however many ways, nobody else needs.
+  void FollowProduct(UOp* product) {
+    UOp* last = nullptr;
+    absl::flat_hash_set<const UOp*> followed = {product};
+    std::map<size_t, UOp*> next;  // users of what is followed, sources before their users
+    int open = 0;                 // uses of what is followed by what is not
+    const auto follow = [&](UOp* uop) {
+      for (UOp* user : users_[uop]) next[positions_[user]] = user;
+      open += static_cast<int>(users_[uop].size());
+    };
+    // How often it uses what is followed; none of its loops may be others than theirs.
+    const auto uses = [&](const UOp* uop) -> std::optional<int> {
+      if (uop->op() != Op::RESHAPE && !IsElementwise(uop->op())) return std::nullopt;
+      int uses = 0;
       for (UOp* source : DataSources(uop)) {
-        if (!finished_.contains(source) || users_[source] != 1 || !SameLoops(source->shape(), uop->shape())) continue;
-        finished_.insert(uop);
-        if (uop->op() == Op::RESHAPE) continue;
-        for (UOp* before = source;; before = before->src(0)) {
-          continued_.insert(before);
-          if (before->op() != Op::RESHAPE) break;
-        }
+        if (!followed.contains(source)) continue;
+        if (!SameLoops(source->shape(), uop->shape())) return std::nullopt;
+        ++uses;
       }
+      return uses;
+    };
+    for (follow(product); !next.empty() && followed.size() < kMostFollowed;) {
+      UOp* const uop = next.begin()->second;
+      next.erase(next.begin());
+      const std::optional<int> used = uses(uop);
+      if (!used.has_value()) break;
+      open -= *used;
+      if (open == 0 && uop->op() != Op::RESHAPE) last = uop;
+      followed.insert(uop);
+      follow(uop);
     }
+    if (last != nullptr) finished_.insert(last);
   }
 
   // Whether the shapes differ by axes of one element alone.
@@ -181,12 +209,12 @@ class Realization {
   bool Realize(UOp* uop, std::vector<Access>& mine) {
     const bool chosen = realized_.contains(uop);
     // A LOAD that is only stored needs no buffer in between.
-    if (uop->op() == Op::LOAD) return users_[uop] > 1 || !stored_as_is_.contains(uop);
+    if (uop->op() == Op::LOAD) return users_[uop].size() > 1 || !stored_as_is_.contains(uop);
     if (uop->op() == Op::REDUCE && !fusion_.collapsed.contains(uop)) return chosen || !FuseReduce(uop, mine);
     if (!fusion_.pinned.contains(uop) && (CanBeRealized(uop) || uop->op() == Op::REDUCE) && FinishesRows(uop, mine))
       return true;
     // A product that its user cannot compute is stored as late as it can be: finished.
-    if (finished_.contains(uop) && !continued_.contains(uop) && CanBeRealized(uop) && !fusion_.pinned.contains(uop) &&
+    if (finished_.contains(uop) && CanBeRealized(uop) && !fusion_.pinned.contains(uop) &&
         !(InOneKernel(SizeOf(uop), mine) && fused_[mine[0].kernel].reduces == 0))
       return true;
     if (!chosen && uop->op() == Op::PAD && IsOperandOfProducts(uop, mine)) return false;
@@ -267,18 +295,17 @@ class Realization {
 
   const absl::Span<UOp* const> order_;
   const Fusion fusion_;
-  absl::flat_hash_map<const UOp*, int> users_;
+  absl::flat_hash_map<const UOp*, size_t> positions_;         // in order_
+  absl::flat_hash_map<const UOp*, std::vector<UOp*>> users_;  // once for each use
   absl::flat_hash_set<const UOp*> stored_as_is_;
   absl::flat_hash_map<const UOp*, double> operands_;
   absl::flat_hash_set<UOp*> realized_;
   absl::flat_hash_map<const UOp*, std::vector<Access>> accesses_;
   absl::flat_hash_map<const UOp*, Fused> fused_;
-  absl::flat_hash_set<const UOp*> reduced_;  // what a reduction of rows reduces
-  absl::flat_hash_set<const UOp*> mixed_;    // kernels of REDUCEs in different loops
-  absl::flat_hash_set<const UOp*> wanted_;   // kernels that could compute a product, were they not to compute others
-  // Products, and what is elementwise made of one that nobody else needs; and of these, what is the source
-  // of another.
-  absl::flat_hash_set<const UOp*> finished_, continued_;
+  absl::flat_hash_set<const UOp*> reduced_;   // what a reduction of rows reduces
+  absl::flat_hash_set<const UOp*> mixed_;     // kernels of REDUCEs in different loops
+  absl::flat_hash_set<const UOp*> wanted_;    // kernels that could compute a product, were they not to compute others
+  absl::flat_hash_set<const UOp*> finished_;  // what FollowProduct finds
 };
 
 }  // namespace

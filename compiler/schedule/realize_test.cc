@@ -39,6 +39,29 @@ TEST_F(RealizeTest, AProductThatAnotherReadsAgainAndAgainGetsABuffer) {
   EXPECT_EQ(ToString((*chosen.begin())->shape()), "(64, 64, 1)");
 }
 
+// What is made of it uses it more than once, and only the last of that is needed elsewhere: as in rounding, or in gelu.
+TEST_F(RealizeTest, AProductIsStoredAsTheLastValueThatAllOfItGoesThrough) {
+  const auto chosen = Chosen(R"(
+    0 CONST : weakint [] 64
+    1 CONST : weakint [] 1
+    2 STACK [0, 1, 0]
+    3 STACK [1, 0, 0]
+    4 PARAM : float32 [2] slot=0
+    5 PARAM : float32 [3] slot=1
+    6 MUL [4, 5]
+    7 REDUCE [6] ADD axes=(2)
+    8 MUL [7, 7]
+    9 ADD [8, 7]
+    10 EXP2 [9]
+    11 PARAM : float32 [3] slot=2
+    12 MUL [10, 11]
+    13 REDUCE [12] ADD axes=(1)
+    14 TUPLE [13]
+  )");
+  ASSERT_EQ(chosen.size(), 1u);
+  EXPECT_EQ((*chosen.begin())->op(), Op::EXP2);
+}
+
 TEST_F(RealizeTest, ElementwiseValuesAreComputedWhereTheyAreUsed) {
   EXPECT_TRUE(Chosen(R"(
     0 CONST : weakint [] 64

@@ -41,11 +41,19 @@ Tensor BroadcastAs(Tensor x, Tensor like) {
   return BroadcastTo(x, shape ? *shape : like.sizes());
 }
 
-// Of an odd number and a half, the half up or down that is even: x - 2 floor(x / 2) is 0.5 or 1.5.
+// Beside a number as great as 2^23 there is no room in a float32 for digits after the point: adding it rounds to the
+// nearest, halves to the even one. What is as great itself is whole. The sign is put aside by its bit, so that a
+// product before this is rounded first, and not multiplied and added at once.
 Tensor RoundEven(Tensor x) {
-  const Tensor low = Floor(x), rest = x - low, odd = low - 2 * Floor(low * 0.5);
-  const Tensor up = (rest > 0.5) | ((rest == 0.5) & (odd == 1.0));
-  return Where(x == Trunc(x), x, Where(up, low + 1, low));
+  if (!x.valid()) return x;
+  const bool is_double = x.dtype() == v1::FLOAT64;
+  const v1::DType floats = is_double ? v1::FLOAT64 : v1::FLOAT32, bits = is_double ? v1::UINT64 : v1::UINT32;
+  const uint64_t sign = uint64_t{1} << (is_double ? 63 : 31);
+  const double great = is_double ? 0x1p52 : 0x1p23;
+  const Tensor wide = Bitcast(Cast(x, floats), bits);
+  const Tensor size = Bitcast(wide & (sign - 1), floats);
+  const Tensor whole = Bitcast(Where(size < great, size + great - great, size), bits);
+  return Cast(Bitcast(whole | (wide & sign), floats), x.dtype());
 }
 
 Tensor Saturated(Tensor x, v1::DType dtype) {

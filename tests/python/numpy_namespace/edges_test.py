@@ -69,6 +69,22 @@ class Edges(agreement.Agreement):
         self.same([knp.nanmax(x, axis=1), knp.nanmin(x, axis=1)], [wanted, wanted])
         self.same(knp.nanmax(x[:1], keepdims=True), np.float32([[np.nan]]))
 
+    def test_rounding_of_halves_and_of_great_numbers(self):
+        for dtype in (np.float16, np.float32, np.float64):
+            most = 2 ** (np.finfo(dtype).nmant + 1)
+            x = np.arange(-8, 8.25, 0.25).astype(dtype)
+            near = np.nextafter(x, dtype(0))
+            great = np.array([most / 4 - 0.5, most / 2 - 0.5, most / 2 + 1, most - 1, most, -most + 1, 0.0, -0.0])
+            other = np.array([np.inf, -np.inf, np.nan, np.finfo(dtype).max, np.finfo(dtype).smallest_subnormal])
+            x = np.concatenate([x, near, great.astype(dtype), other.astype(dtype)])
+            rounded = np.asarray(knp.round(x))
+            np.testing.assert_array_equal(rounded, np.round(x))
+            np.testing.assert_array_equal(np.signbit(rounded), np.signbit(np.round(x)))
+        # A product is rounded before it is: 5 * 0.1 is above a half, and 0.5 in float32.
+        product = kiln.jit(lambda a, b: knp.round(a * b))
+        a, b = np.float32([1, 3, 5, 7, 11, 25]), np.float32([0.5, 0.5, 0.1, 0.5, 0.5, 0.1])
+        self.same(product(a, b), np.round(a * b))
+
     def test_all_of_int8(self):
         x = np.arange(-128, 128).astype(np.int8)
         for decimals in (-1, -2, -3):

@@ -14,7 +14,9 @@ from kiln.dtypes import bool_, float32, int8
 from kiln.elementwise import astype, bitwise_and, equal, less, meet, multiply, negative, not_equal, weak_of, where
 from kiln.functions import ceil as _ceil, detach, floor as _floor, trunc as _trunc
 from kiln.composed.operands import one
-from kiln.composed.signs import copysign, isfinite, isinf, magnitude, masked_bits, signbit
+from kiln.composed.signs import (
+    copysign, isfinite, isinf, magnitude, masked_bits, signbit, with_sign_of, without_sign,
+)  # fmt: skip
 from kiln.promotion import limits
 from kiln.value import Value
 
@@ -150,11 +152,19 @@ def round(x: "Tensor", /, decimals: int = 0) -> "Tensor":
     if decimals:
         scale = 10.0 ** max(decimals, -decimals)
         return round(x * scale) / scale if decimals > 0 else round(x / scale) * scale
-    below = _floor(x)
-    over = x - below
-    half = below * 0.5
-    odd = not_equal(_floor(half), half)
-    return copysign(where(less(0.5, over) | equal(over, 0.5) & odd, below + 1, below), x)
+    return weak_of(to_even(x), x)
+
+
+def to_even(x: "Tensor") -> "Tensor":
+    """A float's nearest whole number. No gradient flows.
+
+    Beside so great a number there is no room for digits after the point: adding it rounds to the nearest, halves to
+    the even one. What is as great itself is whole.
+    """
+    wide = astype(detach(x), float32) if x.dtype.itemsize < 4 else detach(x)
+    size = without_sign(wide)
+    great = 2.0 ** (52 if wide.dtype.itemsize == 8 else 23)
+    return astype(with_sign_of(where(less(size, great), size + great - great, size), wide), x.dtype)
 
 
 around = round

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from kiln import elementwise
 from kiln.dtypes import BY_NAME, bool_
-from kiln.elementwise import astype, bitcast, bitwise_and, equal, less, lift, meet, negative, not_equal, weak_of, where
+from kiln.elementwise import (
+    astype, bitcast, bitwise_and, bitwise_or, equal, less, lift, meet, negative, not_equal, weak_of, where,
+)  # fmt: skip
 from kiln.errors import DTypeError
 from kiln.functions import detach
 from kiln.composed.operands import floats, one
@@ -107,3 +109,14 @@ def masked_bits(x: "Tensor", keep: int) -> "Tensor":
     """A float with only the first `keep` bits of its significand."""
     digits = {4: 23, 8: 52}[x.dtype.itemsize]
     return bitcast(bitwise_and(_bits(x), -(1 << (digits - keep))), x.dtype)
+
+
+def without_sign(x: "Tensor") -> "Tensor":
+    """|x|, bit by bit. No gradient flows."""
+    return bitcast(bitwise_and(_bits(x), (1 << (8 * x.dtype.itemsize - 1)) - 1), x.dtype)
+
+
+def with_sign_of(x: "Tensor", y: "Tensor") -> "Tensor":
+    """x, which has no sign, with that of y. No gradient flows."""
+    sign = bitwise_and(_bits(y), -(1 << (8 * y.dtype.itemsize - 1)))
+    return bitcast(bitwise_or(_bits(x), sign), x.dtype)

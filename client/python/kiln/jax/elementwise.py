@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from kiln import elementwise as ops, functions
-from kiln.composed.division import fmod
+from kiln.composed.division import fmod, to_even
 from kiln.dtypes import bool_, dtype as dtype_of, float64
 from kiln.jax.table import rule
 from kiln.promotion import limits
@@ -138,14 +138,11 @@ def ceil(e: Any, x: Any) -> Any:
 @rule("round")
 def rounded(e: Any, x: Any) -> Any:
     """Halves away from 0, or to the even neighbour."""
+    if int(e.params["rounding_method"]) == 1:
+        return to_even(x)
     a = functions.absolute(x)
     whole = functions.trunc(a)
-    rest = a - whole
-    up = rest >= 0.5
-    if int(e.params["rounding_method"]) == 1:
-        half = whole * 0.5
-        up = (rest > 0.5) | (ops.equal(rest, 0.5) & ops.not_equal(functions.trunc(half), half))
-    whole = ops.where(up, whole + 1, whole)
+    whole = ops.where(a - whole >= 0.5, whole + 1, whole)
     return ops.where(x < 0, ops.negative(whole), ops.where(ops.equal(x, 0), x, whole))
 
 
