@@ -94,7 +94,6 @@ TEST_F(SharingTest, HiddenItIsServedAsIfItWereCompiled) {
   EXPECT_FALSE(second->from_cache);
   EXPECT_GE(took, absl::Milliseconds(36));
   EXPECT_GE(second->program->compile_us, 36'000u);
-  EXPECT_NE(second->program->compile_us, first->program->compile_us);
   EXPECT_EQ(first->program->stages, nullptr) << "nor does a trace tell the one from the other";
   EXPECT_EQ(second->program->stages, nullptr);
   EXPECT_EQ(AccountOf("b").used(Quota::kCompileSeconds), 1u) << "rounded up";

@@ -143,6 +143,7 @@ TEST_F(CompileWorkersTest, ACallerThatGoesIsAKill) {
     const auto program = workers_->Compile(GraphOf("hang"), {}, {}, nullptr, whom);
     EXPECT_EQ(program.status().code(), absl::StatusCode::kCancelled);
   });
+  while (workers_->stats().born == 0) std::this_thread::yield();
   cancelled = true;
   caller.join();
   EXPECT_EQ(workers_->stats().killed, 1u);
