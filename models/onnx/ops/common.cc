@@ -59,8 +59,13 @@ Tensor RoundEven(Tensor x) {
 Tensor Saturated(Tensor x, v1::DType dtype) {
   if (!x.valid()) return x;
   if (IsFloat(dtype)) return Cast(x, dtype);
+  return SaturatedWhole(RoundEven(x), dtype);
+}
+
+Tensor SaturatedWhole(Tensor x, v1::DType dtype) {
+  if (!x.valid()) return x;
   const double most = static_cast<double>(GreatestInteger(dtype));
-  return Cast(Clamp(RoundEven(x), IsSigned(dtype) ? -most - 1 : 0, most), dtype);
+  return Cast(Clamp(x, IsSigned(dtype) ? -most - 1 : 0, most), dtype);
 }
 
 Tensor Joined(const std::vector<Tensor>& tensors, int64_t axis) {

@@ -45,8 +45,10 @@ Tensor TruncMod(Tensor a, Tensor b);
 Tensor BroadcastAs(Tensor x, Tensor like);
 // Half to even.
 Tensor RoundEven(Tensor x);
-// Rounds half to even, clips to what `dtype` holds, and casts: what quantizing ends with.
+// Rounds half to even, clips to what `dtype` holds, and casts.
 Tensor Saturated(Tensor x, v1::DType dtype);
+// The same of whole numbers, for an integer `dtype`: what quantizing ends with.
+Tensor SaturatedWhole(Tensor x, v1::DType dtype);
 // Joins along an axis exactly, -0 and all.
 Tensor Joined(const std::vector<Tensor>& tensors, int64_t axis);
 // Along an axis, from begin to end.

@@ -106,7 +106,7 @@ Result QLinearConv(Node& node) {
       node.In(4).rank() == 1 && node.In(4).size(0) != 1 ? Along(node.In(4), 1, x.rank()) : Reshape(node.In(4), Sizes());
   scale = Reshape(node.In(1), Sizes()) * scale / Reshape(node.In(6), Sizes());
   const Tensor zero = Cast(Reshape(node.In(7), Sizes()), v1::FLOAT32);
-  return Saturated(RoundEven(Cast(sum, v1::FLOAT32) * scale) + zero, node.In(7).dtype());
+  return SaturatedWhole(RoundEven(Cast(sum, v1::FLOAT32) * scale) + zero, node.In(7).dtype());
 }
 
 // Each element of a window is added to where it was taken from.

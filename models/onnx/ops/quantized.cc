@@ -48,7 +48,7 @@ Result QuantizeLinear(Node& node) {
     KILN_ASSIGN_OR_RETURN(const Tensor zero, Spread(node, node.In(2), x));
     quotient = quotient + Cast(zero, v1::FLOAT32);
   }
-  return Saturated(quotient, dtype);
+  return SaturatedWhole(quotient, dtype);
 }
 
 Result DequantizeLinear(Node& node) {
@@ -74,7 +74,7 @@ Result DynamicQuantizeLinear(Node& node) {
   const Tensor range = most - least;
   const Tensor scale = Where(range == 0.0, Filled(range, 1), range) / 255.0;
   const Tensor zero = RoundEven(Clamp(0.0 - least / scale, 0, 255));
-  return std::vector<Tensor>{Saturated(RoundEven(x / scale) + zero, v1::UINT8), scale, Cast(zero, v1::UINT8)};
+  return std::vector<Tensor>{SaturatedWhole(RoundEven(x / scale) + zero, v1::UINT8), scale, Cast(zero, v1::UINT8)};
 }
 
 // A zero point of the left is one a row, of the right one a column.
@@ -100,7 +100,7 @@ Result QLinearMatMul(Node& node) {
   const Tensor sum = Matmul(Centred(node.In(0), node.In(2), true), Centred(node.In(3), node.In(5), false));
   const Tensor scale = Scale(node.In(1), true) * Scale(node.In(4), false) / Scale(node.In(6), true);
   const Tensor zero = node.In(7).rank() == 1 && node.In(7).size(0) == 1 ? Reshape(node.In(7), Sizes()) : node.In(7);
-  return Saturated(RoundEven(Cast(sum, v1::FLOAT32) * scale) + Cast(zero, v1::FLOAT32), node.In(7).dtype());
+  return SaturatedWhole(RoundEven(Cast(sum, v1::FLOAT32) * scale) + Cast(zero, v1::FLOAT32), node.In(7).dtype());
 }
 
 constexpr OpRow kRows[] = {
