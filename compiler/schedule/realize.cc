@@ -127,7 +127,7 @@ class Realization {
     };
     // How often it uses what is followed; none of its loops may be others than theirs.
     const auto uses = [&](const UOp* uop) -> std::optional<int> {
-      if (uop->op() != Op::RESHAPE && !IsElementwise(uop->op())) return std::nullopt;
+      if (!IsElementwise(uop->op()) && uop->op() != Op::RESHAPE && uop->op() != Op::BITCAST) return std::nullopt;
       int uses = 0;
       for (UOp* source : DataSources(uop)) {
         if (!followed.contains(source)) continue;
@@ -142,7 +142,7 @@ class Realization {
       const std::optional<int> used = uses(uop);
       if (!used.has_value()) break;
       open -= *used;
-      if (open == 0 && uop->op() != Op::RESHAPE) last = uop;
+      if (open == 0 && IsElementwise(uop->op())) last = uop;
       followed.insert(uop);
       follow(uop);
     }

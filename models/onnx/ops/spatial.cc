@@ -92,22 +92,13 @@ Tensor WindowsOf(Tensor padded, const Window& window) {
 // windows (n, g, 1, out…, in/g, kernel…) times weight (1, g, out/g, 1…, in/g, kernel…), summed over the last.
 absl::StatusOr<Tensor> Convolved(Node& node, Tensor x, Tensor weight, Tensor bias, int64_t groups,
                                  const Window& window) {
-  KILN_ASSIGN_OR_RETURN(int64_t in, node.Dim(x, 1));
+  KILN_ASSIGN_OR_RETURN(const int64_t in, node.Dim(x, 1));
   KILN_ASSIGN_OR_RETURN(const Shape filter, node.Dims(weight));
   const auto axes = static_cast<int64_t>(window.kernel.size());
   if (groups < 1 || in % groups != 0 || filter[0] % groups != 0 || filter[1] != in / groups ||
       !std::equal(window.kernel.begin(), window.kernel.end(), filter.begin() + 2, filter.end())) {
     return node.Bad(absl::StrCat("an input of ", ShapeText(x.sizes()), " and a weight of ", ShapeText(filter),
                                  " do not fit ", groups, " groups and a kernel of ", ShapeText(window.kernel)));
-  }
-  if (groups == 1 && in > 2 && in % 4 != 0 && (IsNarrow(x.dtype()) || x.dtype() == v1::INT32)) {
-    // A pixel's channels are whole words to units that multiply four narrow numbers at once.
-    const int64_t more = 4 - in % 4;
-    AxisRanges around(static_cast<size_t>(axes) + 2, {0, 0});
-    around[1].second = more;
-    x = Pad(x, around);
-    weight = Pad(weight, around);
-    in += more;
   }
   const int64_t out = filter[0], each = in / groups;
   const Tensor all = WindowsOf(Padded(Widened(x), window, 0), window);

@@ -69,10 +69,7 @@ def conv(
                          remedy="(batch, channels, *sizes) and (results, channels / groups, *kernel)")  # fmt: skip
     kind = x.dtype
     wide = float32 if kind.is_float and kind.itemsize < 4 else kind
-    # A pixel's channels are whole words to units that multiply four narrow numbers at once.
-    more = -w.shape[1] % 4 if groups == 1 and w.shape[1] > 2 and kind.itemsize < 4 else 0  # type: ignore[operator]
-    view = pad(astype(x, wide), [(0, 0), (0, more), *_paddings("conv", padding, rank)])
-    w = pad(w, [(0, 0), (0, more), *[(0, 0)] * rank]) if more else w
+    view = pad(astype(x, wide), [(0, 0), (0, 0), *_paddings("conv", padding, rank)])
     steps, apart = _each("conv", stride, rank), _each("conv", dilation, rank)
     for axis in range(rank):
         view = windows(view, 2 + axis, w.shape[2 + axis], steps[axis], apart[axis])  # type: ignore[arg-type]

@@ -1,8 +1,11 @@
 // Casts and bitcasts. Every cast rounds once, to nearest even; the 16-bit floats
 // are reached through float32 with the dropped bits kept sticky ("round to
 // odd"), so that the second rounding cannot see a false tie.
+#include <cmath>
+
 #include "base/check.h"
 #include "compiler/target/llvm/values/emit_alu.h"
+#include "llvm/ADT/APInt.h"
 #include "llvm/IR/Constants.h"
 #include "llvm/IR/Intrinsics.h"
 
@@ -76,10 +79,37 @@ llvm::Value* ToFloat32(Builder& b, llvm::Value* value, DType from, bool to_odd) 
   return IsSigned(from) ? b.CreateSIToFP(value, f32) : b.CreateUIToFP(value, f32);
 }
 
+// Toward zero, saturated, NaN to 0. LLVM has an intrinsic for that, of which x86 makes a dozen instructions for each
+// lane by itself; so of vectors it is written out.
 llvm::Value* FloatToInt(Builder& b, llvm::Value* value, DType to) {
-  llvm::Type* type = Like(value, b.getIntNTy(static_cast<unsigned>(8 * ItemSize(to))));
-  return b.CreateIntrinsic(IsSigned(to) ? llvm::Intrinsic::fptosi_sat : llvm::Intrinsic::fptoui_sat,
-                           {type, value->getType()}, {value});
+  const unsigned bits = 8 * static_cast<unsigned>(ItemSize(to));
+  const bool is_signed = IsSigned(to);
+  llvm::Type* const floats = value->getType();
+  llvm::Type* const ints = Like(value, b.getIntNTy(bits));
+  if (!floats->isVectorTy()) {
+    return b.CreateIntrinsic(is_signed ? llvm::Intrinsic::fptosi_sat : llvm::Intrinsic::fptoui_sat, {ints, floats},
+                             {value});
+  }
+  const double beyond = std::ldexp(1.0, static_cast<int>(is_signed ? bits - 1 : bits));  // the first above
+  const auto number = [floats](double x) { return llvm::ConstantFP::get(floats, x); };
+  llvm::Value* const least = number(is_signed ? -beyond : 0);
+  // What is not greater, such as NaN, is the least: as x86's own maximum has it.
+  llvm::Value* const above = b.CreateSelect(b.CreateFCmpOGT(value, least), value, least);
+  if (beyond <= (floats->getScalarType()->isFloatTy() ? 0x1p24 : 0x1p53)) {
+    llvm::Value* const most = number(beyond - 1);
+    llvm::Value* const inside = b.CreateSelect(b.CreateFCmpOLT(above, most), above, most);
+    // By way of 32 bits, where the conversions are.
+    const bool narrow = bits < 32;
+    llvm::Type* const through = narrow ? Like(value, b.getInt32Ty()) : ints;
+    llvm::Value* const whole = narrow || is_signed ? b.CreateFPToSI(inside, through) : b.CreateFPToUI(inside, through);
+    llvm::Value* const zero = llvm::Constant::getNullValue(through);
+    return b.CreateTrunc(b.CreateSelect(b.CreateFCmpUNO(value, value), zero, whole), ints);
+  }
+  // The greatest integer is no number of this type: what is beyond is chosen after the conversion.
+  llvm::Value* const inside = b.CreateSelect(b.CreateFCmpOLT(value, number(beyond)), above, number(0));
+  llvm::Value* const whole = is_signed ? b.CreateFPToSI(inside, ints) : b.CreateFPToUI(inside, ints);
+  const llvm::APInt greatest = is_signed ? llvm::APInt::getSignedMaxValue(bits) : llvm::APInt::getMaxValue(bits);
+  return b.CreateSelect(b.CreateFCmpOGE(value, number(beyond)), llvm::ConstantInt::get(ints, greatest), whole);
 }
 
 }  // namespace
