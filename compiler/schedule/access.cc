@@ -86,8 +86,9 @@ void Merge(std::vector<Access>& accesses, const Access& access) {
 Access Through(const UOp* user, size_t slot, int copy, const Access& access, bool collapses) {
   const UOp* source = user->src(slot);
   Access result = access;
-  const bool same_indices = (IsElementwise(user->op()) && source->shape() == user->shape()) ||
-                            user->op() == Op::AFTER || user->op() == Op::GETTUPLE;
+  const bool by_elements = IsElementwise(user->op()) || user->op() == Op::BITCAST;
+  const bool same_indices =
+      (by_elements && source->shape() == user->shape()) || user->op() == Op::AFTER || user->op() == Op::GETTUPLE;
   if (!same_indices) {
     result.path = absl::HashOf(access.path, user, slot, copy);
     result.prefix = PrefixThrough(user, source, access.prefix);
