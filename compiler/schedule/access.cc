@@ -76,6 +76,10 @@ double PrefixThrough(const UOp* user, const UOp* source, double prefix) {
 
 double SizeOf(const UOp* uop) { return static_cast<double>(MaxElements(uop->shape())); }
 
+bool IsByElements(const UOp* uop) {
+  return IsElementwise(uop->op()) || (uop->op() == Op::BITCAST && uop->src(0)->shape() == uop->shape());
+}
+
 void Merge(std::vector<Access>& accesses, const Access& access) {
   for (Access& known : accesses) {
     if (known.path == access.path) return;
@@ -86,9 +90,8 @@ void Merge(std::vector<Access>& accesses, const Access& access) {
 Access Through(const UOp* user, size_t slot, int copy, const Access& access, bool collapses) {
   const UOp* source = user->src(slot);
   Access result = access;
-  const bool by_elements = IsElementwise(user->op()) || user->op() == Op::BITCAST;
   const bool same_indices =
-      (by_elements && source->shape() == user->shape()) || user->op() == Op::AFTER || user->op() == Op::GETTUPLE;
+      (IsByElements(user) && source->shape() == user->shape()) || user->op() == Op::AFTER || user->op() == Op::GETTUPLE;
   if (!same_indices) {
     result.path = absl::HashOf(access.path, user, slot, copy);
     result.prefix = PrefixThrough(user, source, access.prefix);

@@ -26,6 +26,8 @@ struct Access {
 
 // Elements, with the greatest values of all variables.
 double SizeOf(const UOp* uop);
+// Whether an element of it is made of its sources' elements in the same place.
+bool IsByElements(const UOp* uop);
 
 // Adds one that uses other indices than those known.
 void Merge(std::vector<Access>& accesses, const Access& access);

@@ -127,7 +127,7 @@ class Realization {
     };
     // How often it uses what is followed; none of its loops may be others than theirs.
     const auto uses = [&](const UOp* uop) -> std::optional<int> {
-      if (!IsElementwise(uop->op()) && uop->op() != Op::RESHAPE && uop->op() != Op::BITCAST) return std::nullopt;
+      if (!IsByElements(uop) && uop->op() != Op::RESHAPE) return std::nullopt;
       int uses = 0;
       for (UOp* source : DataSources(uop)) {
         if (!followed.contains(source)) continue;
@@ -223,8 +223,7 @@ class Realization {
     const bool outer = std::all_of(mine.begin(), mine.end(), [&](const Access& access) {
       return access.kernel == mine[0].kernel && FollowsOuterLoops(uop, access);
     });
-    if (outer && IsElementwise(uop->op()))
-      mine = {{absl::HashOf(mine[0].kernel, uop), size, false, mine[0].kernel, size}};
+    if (outer && IsByElements(uop)) mine = {{absl::HashOf(mine[0].kernel, uop), size, false, mine[0].kernel, size}};
     double evaluations = 0;
     for (const Access& access : mine) evaluations += access.evaluations;
     const double once = fusion_.costs.at(uop).cost;
