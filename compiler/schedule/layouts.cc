@@ -18,6 +18,7 @@ namespace kiln::compiler {
 namespace {
 
 constexpr int64_t kMinChannels = 16;  // fewer fill no vector
+constexpr int64_t kWordBytes = 4;     // of narrow numbers, units that multiply several at once take so many
 constexpr size_t kMinRank = 3;        // of a matrix either axis is as good as the other to somebody
 constexpr double kProductWork = 64;   // multiply-adds that take as long as to move an element
 
@@ -47,6 +48,11 @@ std::optional<size_t> AxisOf(const Shape& shape, UOp* index, UOp* range) {
 UOp* WithoutCasts(UOp* uop) {
   while (uop->op() == Op::CAST) uop = uop->src(0);
   return uop;
+}
+
+// Whether an axis of so many numbers is worth to lie along memory.
+bool IsEnough(int64_t size, DType dtype) {
+  return size >= kMinChannels || (ItemSize(dtype) < kWordBytes && size % (kWordBytes / ItemSize(dtype)) == 0);
 }
 
 std::vector<UOp*> LoadsIn(UOp* root) {
@@ -110,7 +116,7 @@ class Election {
     const Shape& shape = value->shape();
     const std::vector<double>& votes = VotesFor(value);
     const auto best = static_cast<size_t>(std::max_element(votes.begin(), votes.end()) - votes.begin());
-    if (votes[best] <= votes.back() || int64_t{shape[best]} < kMinChannels) return;
+    if (votes[best] <= votes.back() || !IsEnough(int64_t{shape[best]}, value->dtype())) return;
     std::vector<int64_t> order(shape.size());
     std::iota(order.begin(), order.end(), int64_t{0});
     std::rotate(order.begin() + static_cast<int64_t>(best), order.begin() + static_cast<int64_t>(best) + 1,
@@ -168,7 +174,7 @@ class Election {
           continue;
         }
         for (UOp* range : product->reduced) {
-          if (SizeOf(range) >= kMinChannels) VoteFor(load, range, work);
+          if (IsEnough(SizeOf(range), load->dtype())) VoteFor(load, range, work);
         }
       }
     }
