@@ -356,7 +356,9 @@ absl::flat_hash_set<UOp*> KeepNarrow(UOp* sink, const absl::flat_hash_set<UOp*>&
     const bool widened = !kept.contains(value) && value->op() == Op::CAST && is_factor(value->src(0)->dtype()) &&
                          ItemSize(value->src(0)->dtype()) < ItemSize(value->dtype());
     UOp* source = widened ? UnderViews(value->src(0), realized) : nullptr;
-    if (source != nullptr && (source->op() == Op::PARAM || realized.contains(source))) continue;  // it is in memory
+    // It is in memory, but perhaps for the zeros around it.
+    const UOp* inside = source != nullptr && source->op() == Op::PAD ? UnderViews(source->src(0), realized) : source;
+    if (source != nullptr && (inside->op() == Op::PARAM || realized.contains(source))) continue;
     const bool smaller = source != nullptr && (IsElementwise(source->op()) || source->op() == Op::PAD) &&
                          MaxElements(source->shape()) <= MaxElements(value->shape());
     narrow.insert(smaller ? source : value);
