@@ -354,6 +354,18 @@ void Engine::Execute(ExecuteRequest request, const Control& asking, ExecuteCallb
                       });
 }
 
+absl::Status Engine::CheckRoomToRun(const Session* caller, const Control& control) const {
+  KILN_RETURN_IF_ERROR(CheckRate(control.account, Quota::kDeviceSeconds));
+  const TenantRules* const rules = RulesOf(caller);
+  absl::Status full;
+  for (const auto& device : devices(rules)) {
+    if (!MayUse(rules, device->name())) continue;
+    full = turns_.CheckRoom(*device, control);
+    if (full.ok()) break;
+  }
+  return full;
+}
+
 void Engine::Begin(Execution* execution, ProgramStore::Program program, bool from_cache) {
   execution->Found(std::move(program), from_cache);
   if (batcher_ == nullptr || !batcher_->Add(*execution)) execution->Run(absl::ZeroDuration(), nullptr);

@@ -117,6 +117,11 @@ class Engine {
   // errors of runtime/exec.
   void Execute(ExecuteRequest request, const Control& control, ExecuteCallback done);
 
+  // Why a run of this caller's would be refused now, whatever it is a run of: QUOTA_EXCEEDED of its device's seconds;
+  // or OUT_OF_MEMORY, as Turns::Take, if that is so at all devices that it may use. For who has yet to read what is
+  // asked for.
+  absl::Status CheckRoomToRun(const Session* caller, const Control& control) const;
+
   // NEED_GRAPH if a program is not there, UNKNOWN_DEVICE, and the errors of
   // recordings.h. `request` lives until `done` has returned.
   void Record(const v1::RecordSequenceRequest& request, const SessionPtr& caller, const Control& control,

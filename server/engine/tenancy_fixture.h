@@ -31,8 +31,12 @@ class EngineWithTenants {
 
   void Restart(int devices, uint32_t compile_threads = EngineOptions().compile_threads, uint64_t memory = kMemory) {
     std::vector<std::unique_ptr<runtime::hal::Device>> made;
-    for (int i = 0; i < devices; ++i)
-      made.push_back(*runtime::null::CreateDevice({.name = absl::StrCat("NULL:", i), .memory_limit_bytes = memory}));
+    for (int i = 0; i < devices; ++i) {
+      made.push_back(*runtime::null::CreateDevice(
+          {.name = absl::StrCat("NULL:", i), .memory_limit_bytes = memory, .on_load = [this] {
+             return loading_ == nullptr ? absl::OkStatus() : loading_();
+           }}));
+    }
     const auto compile = [this](const v1::Graph&, const v1::Target& target, const compiler::Options&,
                                 compiler::CompileObserver* observer) -> absl::StatusOr<CompiledProgram> {
       ++compiles_;
@@ -50,6 +54,7 @@ class EngineWithTenants {
     EngineOptions options;
     options.sessions.domain_secret = "secret";
     options.compile_threads = compile_threads;
+    options.disk = disk_;
     engine_ = std::make_unique<Engine>(options, std::move(made), InProcess(compile), nullptr);
   }
 
@@ -128,8 +133,10 @@ class EngineWithTenants {
   // What a small program weighs.
   const uint64_t each_ = WeightOf(0, 1, EngineOptions().program_cache_bytes);
   std::atomic<int> compiles_{0};
-  std::function<void()> working_;         // what compiling takes
-  std::function<absl::Status()> ending_;  // and what it ends with
+  std::function<void()> working_;          // what compiling takes
+  std::function<absl::Status()> ending_;   // and what it ends with
+  std::function<absl::Status()> loading_;  // what a device does for each program that it loads
+  std::shared_ptr<ProgramDisk> disk_;      // of engines that Restart makes
   std::unique_ptr<Engine> engine_;
 };
 

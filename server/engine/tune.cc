@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/graph/devices.h"
 #include "server/engine/engine.h"
+#include "server/engine/programs/joiner.h"
 
 namespace kiln::server {
 namespace {
@@ -50,9 +51,14 @@ void Engine::Tune(TuneRequest request, const Control& control, TuneCallback done
           tuning_queue_.Run(*tuning->id.device, tuning->graph, tuning->request.options,
                             {tuning->id.domain, tuning->control}, tuning->request.progress);
       if (!tuned.ok()) return tuning->done(std::move(tuned).status());
+      // What was found is kept, also for one who leaves while it is loaded.
+      const auto waits = std::make_shared<Joiner<TuneCallback>>(std::move(tuning->done));
+      waits->WatchBy(pool_.get(), tuning->control, [tuning](TuneCallback& done) { done(tuning->control.Check()); });
       const absl::Status kept = store_.Replace(tuning->id, plain, tuned->executable, tuning->graph);
-      if (!kept.ok()) return tuning->done(kept);
-      tuning->done(TuneResult{tuning->id.graph_hash, *std::move(tuned)});
+      TuneCallback done = waits->Take();
+      if (done == nullptr) return;
+      if (!kept.ok()) return done(kept);
+      done(TuneResult{tuning->id.graph_hash, *std::move(tuned)});
     });
   };
   if (tuning->request.graph != nullptr) return store_.GetOrCompile(*id, *tuning->request.graph, plain, control, search);

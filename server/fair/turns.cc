@@ -95,14 +95,22 @@ DeviceLine& Turns::LineOf(const runtime::hal::Device* device) const {
   return *lines_.front();
 }
 
+absl::Status Turns::CheckRoom(const DeviceLine& line, const FairOwner& owner) const {
+  if (line.queue.waiting(owner.tenant) < options_.most_waiting) return absl::OkStatus();
+  return TooMuchWaiting(options_.most_waiting, line.PredictedWait(owner, SteadyNow()));
+}
+
+absl::Status Turns::CheckRoom(const runtime::hal::Device& device, const runtime::hal::LaunchControl& control) const {
+  const DeviceLine& line = LineOf(&device);
+  absl::MutexLock lock(&mutex_);
+  return CheckRoom(line, OwnerOf(control));
+}
+
 absl::Status Turns::Enqueue(Waiting& waiting) {
   const TurnRequest& request = waiting.request;
   const FairOwner owner = OwnerOf(request.control);
   const absl::Time now = SteadyNow();
-  for (const Waiting::Place& place : waiting.places) {
-    if (place.line->queue.waiting(owner.tenant) < options_.most_waiting) continue;
-    return TooMuchWaiting(options_.most_waiting, place.line->PredictedWait(owner, now));
-  }
+  for (const Waiting::Place& place : waiting.places) KILN_RETURN_IF_ERROR(CheckRoom(*place.line, owner));
   KILN_RETURN_IF_ERROR(Admit(waiting, now));
   FairQueue::Kind kind = {waiting.guessed, request.may_be_long};
   if (waiting.Pauses()) kind.slice_ns = static_cast<uint64_t>(absl::ToInt64Nanoseconds(options_.slice));

@@ -137,6 +137,9 @@ class Turns {
   // `go` is called once.
   void Take(TurnRequest request, TurnCallback go);
 
+  // Why this caller could not wait at that device now, whatever it wants: as Take says. OK: there is room.
+  absl::Status CheckRoom(const runtime::hal::Device& device, const runtime::hal::LaunchControl& control) const;
+
   // How long it would wait now, in seconds, at the one of its devices where that is longest.
   double PredictedWait(const TurnRequest& request) const;
   // How long, in seconds, by all that is known, until that device has done all that waits there now: nobody's next
@@ -157,6 +160,7 @@ class Turns {
   using Lines = absl::InlinedVector<DeviceLine*, 2>;
 
   DeviceLine& LineOf(const runtime::hal::Device* device) const;
+  absl::Status CheckRoom(const DeviceLine& line, const FairOwner& owner) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status Enqueue(Waiting& waiting) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Calls whoever's turn it is at these, and at what that opens.
   void Pump(Lines lines);

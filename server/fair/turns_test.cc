@@ -131,6 +131,10 @@ TEST_F(TurnsTest, OnlySoManyOfACallerWait) {
   EXPECT_EQ(called_, (Names{"a", "one more not: RESOURCE_EXHAUSTED"}));
   EXPECT_EQ(DetailOf(last_)->limit(), "entries waiting for a device");
   EXPECT_EQ(DetailOf(last_)->limit_value(), 4u);
+  // The same to whoever only asks.
+  EXPECT_EQ(DetailOf(turns_->CheckRoom(*devices_[0], At(1).control))->limit(), "entries waiting for a device");
+  EXPECT_TRUE(turns_->CheckRoom(*devices_[0], At(2).control).ok());
+  EXPECT_TRUE(turns_->CheckRoom(*devices_[1], At(1).control).ok());
   while (!had_.empty()) EndOne();
   EXPECT_EQ(called_.size(), 7u);
 }

@@ -8,6 +8,7 @@
 #include "absl/hash/hash.h"
 #include "absl/strings/escaping.h"
 #include "base/clock.h"
+#include "server/engine/programs/compile_pool.h"
 #include "server/engine/sessions/session_table.h"
 #include "server/logs/call_log.h"
 #include "server/logs/logs.h"
@@ -114,6 +115,15 @@ absl::StatusOr<SessionPtr> SessionOf(const Admitted& admitted) {
     return sessions.Find({header->second.data(), header->second.size()}, admitted.tenant_name());
   }
   return admitted.tenant() == nullptr ? SessionPtr() : sessions.HomeOf(admitted.tenant()->name);
+}
+
+absl::Status CheckNeeds(Needs needs, const ServiceEnv& env, const Session* caller, const Control& control) {
+  switch (needs) {
+    case Needs::kNothing: return absl::OkStatus();
+    case Needs::kRun: return env.engine.CheckRoomToRun(caller, control);
+    case Needs::kCompilation: return PlaceToCompile(control.account).status();
+  }
+  return absl::OkStatus();
 }
 
 std::string CallerOf(const Admitted& admitted) {

@@ -26,6 +26,16 @@
 #include "server/services/requests/request_pool.h"
 #include "server/trace/parts.h"
 
+namespace kiln::v1 {
+class ExecuteRequest;
+class ReplaySequenceRequest;
+class GradientRequest;
+class ExplainRequest;
+}  // namespace kiln::v1
+namespace inference {
+class ModelInferRequest;
+}  // namespace inference
+
 namespace kiln::server {
 
 inline RequestLimits LimitsOf(const ServiceEnv& env) { return {.nodes = env.engine.limits().max_nodes}; }
@@ -56,6 +66,23 @@ inline absl::Status PayForUpload(Account* account, const grpc::ByteBuffer& bytes
   if (bytes.Length() <= kNamesAndNumbers) return absl::OkStatus();
   return Spend(account, Quota::kUploadBytes, static_cast<double>(bytes.Length()));
 }
+
+// What every request of a kind needs: who cannot have it is refused before the request is read.
+enum class Needs { kNothing, kRun, kCompilation };
+template <typename Request>
+inline constexpr Needs kNeeds = Needs::kNothing;
+template <>
+inline constexpr Needs kNeeds<v1::ExecuteRequest> = Needs::kRun;
+template <>
+inline constexpr Needs kNeeds<v1::ReplaySequenceRequest> = Needs::kRun;
+template <>
+inline constexpr Needs kNeeds<inference::ModelInferRequest> = Needs::kRun;
+template <>
+inline constexpr Needs kNeeds<v1::GradientRequest> = Needs::kCompilation;
+template <>
+inline constexpr Needs kNeeds<v1::ExplainRequest> = Needs::kCompilation;
+// As Engine::CheckRoomToRun and PlaceToCompile say.
+absl::Status CheckNeeds(Needs needs, const ServiceEnv& env, const Session* caller, const Control& control);
 
 // What is our own fault is logged: it is for us to read about, too.
 grpc::Status ToGrpcAndLog(const ServiceEnv& env, const absl::Status& status);
@@ -179,6 +206,7 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
     ending_.account = account;
     KILN_ASSIGN_OR_RETURN(session_, SessionOf(*admitted_));
     control_.flow = FlowOf(*admitted_, session_);
+    KILN_RETURN_IF_ERROR(CheckNeeds(kNeeds<Request>, env(), session_.get(), control_));
     KILN_RETURN_IF_ERROR(PayForUpload(account, bytes));
     KILN_ASSIGN_OR_RETURN(request_charge_, Hold(account, Quota::kHostBytes, bytes.Length()));
     // Room for an answer that names what the call has made: it is too late to refuse that.

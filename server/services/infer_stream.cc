@@ -78,6 +78,7 @@ class InferStream final : public StreamReactor, public Gate::Watcher {
 
   absl::Status Pay() {
     KILN_RETURN_IF_ERROR(Spend(control_.account, Quota::kRequests, 1));
+    KILN_RETURN_IF_ERROR(CheckNeeds(kNeeds<inference::ModelInferRequest>, env(), session_.get(), control_));
     KILN_RETURN_IF_ERROR(PayForUpload(control_.account, incoming_));
     KILN_ASSIGN_OR_RETURN(request_charge_, Hold(control_.account, Quota::kHostBytes, incoming_.Length()));
     return absl::OkStatus();

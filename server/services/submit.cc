@@ -148,6 +148,9 @@ class SubmitCall final : public StreamReactor, public Outlet, public Gate::Watch
     Owe(account, Quota::kRequests, 1);
     Owe(account, Quota::kUploadBytes, static_cast<double>(incoming_.Length()));
     KILN_ASSIGN_OR_RETURN(command.payload, Hold(account, Quota::kHostBytes, command.payload_bytes));
+    // All but the hello, which comes before there is a stream. Set by this very chain of calls.
+    if (stream_ == nullptr) return absl::OkStatus();
+    KILN_ASSIGN_OR_RETURN(command.in_flight, Hold(account, Quota::kInFlight, 1));
     return absl::OkStatus();
   }
 
@@ -158,7 +161,6 @@ class SubmitCall final : public StreamReactor, public Outlet, public Gate::Watch
     if (stream == nullptr && !hello) return OutOfOrder("a stream begins with a hello");
     if (stream != nullptr && hello) return OutOfOrder("a second hello");
     if (hello) return Open(command->request);
-    KILN_ASSIGN_OR_RETURN(command->in_flight, Hold(admitted_->account(), Quota::kInFlight, 1));
     stream->Accept(this, std::move(command), admitted_);
     return absl::OkStatus();
   }

@@ -39,6 +39,7 @@ class TuneStream final : public DownloadReactor {
   absl::Status Pay(const grpc::ByteBuffer& bytes) {
     KILN_ASSIGN_OR_RETURN(caller_, SessionOf(admitted_));
     control_.flow = FlowOf(admitted_, caller_);
+    KILN_RETURN_IF_ERROR(CheckRate(control_.account, Quota::kSearchSeconds));
     KILN_RETURN_IF_ERROR(PayForUpload(control_.account, bytes));
     KILN_ASSIGN_OR_RETURN(charge_, Hold(control_.account, Quota::kHostBytes, bytes.Length()));
     return absl::OkStatus();

@@ -1,9 +1,11 @@
 #include "runtime/drivers/null/device.h"
 
 #include <atomic>
+#include <functional>
 #include <utility>
 
 #include "absl/synchronization/mutex.h"
+#include "base/error.h"
 #include "runtime/drivers/host/host_allocator.h"
 #include "runtime/drivers/host/host_queue.h"
 #include "runtime/drivers/host/host_scratch.h"
@@ -47,6 +49,7 @@ class NullDevice final : public Device {
   explicit NullDevice(const DeviceOptions& options)
       : name_(options.name),
         longest_run_(options.longest_run),
+        on_load_(options.on_load),
         allocator_(host::MakeHostAllocator(this, options.memory_limit_bytes)),
         scratch_(host::Runners::kMax, host::HostScratch(allocator_.get())),
         queue_(
@@ -68,6 +71,7 @@ class NullDevice final : public Device {
   }
 
   absl::StatusOr<std::unique_ptr<hal::Module>> LoadModule(const v1::Executable& executable) override {
+    if (on_load_ != nullptr) KILN_RETURN_IF_ERROR(on_load_());
     std::vector<Kernel> kernels;
     for (const v1::Kernel& kernel : executable.kernels()) kernels.push_back({kernel.symbol(), 0});
     for (const v1::Step& step : executable.steps()) {
@@ -95,6 +99,7 @@ class NullDevice final : public Device {
  private:
   const std::string name_;
   const absl::Duration longest_run_;
+  const std::function<absl::Status()> on_load_;
   v1::Target target_;
   Log log_;
   const std::unique_ptr<hal::Allocator> allocator_;

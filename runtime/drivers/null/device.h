@@ -4,10 +4,12 @@
 #define KILN_RUNTIME_DRIVERS_NULL_DEVICE_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "runtime/hal/device.h"
@@ -18,6 +20,8 @@ struct DeviceOptions {
   std::string name = "NULL:0";
   uint64_t memory_limit_bytes = uint64_t{1} << 30;
   absl::Duration longest_run = absl::InfiniteDuration();
+  // What LoadModule does before all else; it ends with its error. Null: nothing.
+  std::function<absl::Status()> on_load;
 };
 
 // One launch, as it was asked for.

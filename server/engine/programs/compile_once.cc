@@ -22,56 +22,56 @@ absl::Status IsElsewhere() { return absl::AlreadyExistsError("the code is on dis
 }  // namespace
 
 void ProgramStore::ScheduleCompile(const ProgramId& id, const v1::Graph& graph, const compiler::Options& options,
-                                   const Control& control, Cache::Finish finish) {
+                                   const Asker& asker, Cache::Finish finish) {
   // What is compiled for others, too, may not be waited for (shared_code.cc).
-  if (share_code_ && !id.shares()) return CompileForAll(id, graph, options, control, std::move(finish));
-  OnPool(id, graph, options, control,
+  if (share_code_ && !id.shares()) return CompileForAll(id, graph, options, asker, std::move(finish));
+  OnPool(id, graph, options, asker,
          [finish = std::move(finish)](absl::StatusOr<Cache::Entry> entry, std::shared_ptr<Code>) mutable {
            finish(std::move(entry));
          });
 }
 
 void ProgramStore::OnPool(const ProgramId& id, const v1::Graph& graph, const compiler::Options& options,
-                          const Control& control, Made made) {
-  auto place = PlaceToCompile(control.account);
+                          const Asker& asker, Made made) {
+  auto place = PlaceToCompile(asker.control.account);
   if (!place.ok()) return made(std::move(place).status(), nullptr);
-  auto job = [this, id, &graph, options, control, asked = SteadyNow(), place = *std::move(place),
+  auto job = [this, id, &graph, options, asker, asked = SteadyNow(), place = *std::move(place),
               made = std::move(made)]() mutable {
     absl::StatusOr<Cache::Entry> entry;
     std::shared_ptr<Code> code;
     // It may have waited in the pool's queue for long.
-    if (absl::Status wanted = control.Check(); !wanted.ok()) {
+    if (absl::Status wanted = asker.control.Check(); !wanted.ok()) {
       entry = std::move(wanted);
     } else {
-      entry = LoadOrCompile(id, graph, options, control, asked, code);
+      entry = LoadOrCompile(id, graph, options, asker, asked, code);
     }
-    place.Release();  // whoever is answered may compile again
+    place.Release();  // whoever is answered may compile again; who has left, once its program is loaded
     made(std::move(entry), std::move(code));
   };
-  if (options.beam > 0 && tuning_queue_ != nullptr) return tuning_queue_->Schedule(control, std::move(job));
-  pool_->Schedule(control, std::move(job));
+  if (options.beam > 0 && tuning_queue_ != nullptr) return tuning_queue_->Schedule(asker.control, std::move(job));
+  pool_->Schedule(asker.control, std::move(job));
 }
 
 absl::StatusOr<ProgramStore::Cache::Entry> ProgramStore::LoadOrCompile(const ProgramId& id, const v1::Graph& graph,
                                                                        const compiler::Options& options,
-                                                                       const Control& control, absl::Time asked,
+                                                                       const Asker& asker, absl::Time asked,
                                                                        std::shared_ptr<Code>& code) {
-  if (disk_ == nullptr) return Compile(id, graph, options, control, asked, code);
+  if (disk_ == nullptr) return Compile(id, graph, options, asker, asked, code);
   // Another server that has the lock is compiling the same, and then it is stored. Where it must not be told
   // whether anybody is, no other tenant's is waited for.
   const bool others = id.shares() && id.sharing != CacheSharing::kHidden;
   const v1::StoredHeader header =
       disk_->HeaderOf(others ? id.shared : id.domain, id.graph_hash, id.target, id.device->target(), options);
-  const auto lock = disk_->store().LockKey(header.key(), [&control] { return !control.Check().ok(); });
-  if (absl::Status wanted = control.Check(); !wanted.ok()) return wanted;
-  auto loaded = Load(id, options, /*sent=*/true, /*again=*/true);
+  const auto lock = disk_->store().LockKey(header.key(), [&asker] { return !asker.control.Check().ok(); });
+  if (absl::Status wanted = asker.control.Check(); !wanted.ok()) return wanted;
+  auto loaded = Load(id, options, asker, /*sent=*/true, /*again=*/true);
   if (!loaded.ok()) return std::move(loaded).status();
   if (loaded->has_value()) return **std::move(loaded);
-  return Compile(id, graph, options, control, asked, code);
+  return Compile(id, graph, options, asker, asked, code);
 }
 
 void ProgramStore::CompileForAll(const ProgramId& id, const v1::Graph& graph, const compiler::Options& options,
-                                 const Control& control, Cache::Finish finish) {
+                                 const Asker& asker, Cache::Finish finish) {
   // Of the one that has it made, its own program, or why it has none.
   const auto own = std::make_shared<std::optional<absl::StatusOr<Cache::Entry>>>();
   const auto joiner = std::make_shared<Joiner<Cache::Finish>>(std::move(finish));
@@ -80,7 +80,7 @@ void ProgramStore::CompileForAll(const ProgramId& id, const v1::Graph& graph, co
       CodeKey(id, id.domain, options),
       [&](CodeCache::Finish made) {
         first = true;
-        OnPool(id, graph, options, control,
+        OnPool(id, graph, options, asker,
                [own, made = std::move(made)](absl::StatusOr<Cache::Entry> entry, std::shared_ptr<Code> code) mutable {
                  const absl::Status status = entry.ok() ? IsElsewhere() : entry.status();
                  *own = std::move(entry);
@@ -88,13 +88,14 @@ void ProgramStore::CompileForAll(const ProgramId& id, const v1::Graph& graph, co
                  made(EntryOf(std::move(code)));
                });
       },
-      [this, id, &graph, options, control, begin = SteadyNow(), own, joiner](CodeCache::Result code,
-                                                                             runtime::CacheOutcome how) {
+      [this, id, &graph, options, asker, begin = SteadyNow(), own, joiner](CodeCache::Result code,
+                                                                           runtime::CacheOutcome how) {
         Cache::Finish answer = joiner->Take();
         if (answer == nullptr) return;
         if (own->has_value()) return answer(*std::move(*own));
-        if (absl::Status wanted = control.Check(); !wanted.ok()) return answer(std::move(wanted));
+        if (absl::Status wanted = asker.control.Check(); !wanted.ok()) return answer(std::move(wanted));
         if (code.ok()) {
+          const MayLeave loading(asker, pool_);
           auto entry = KeepNew(id, **code);
           if (!entry.ok()) return answer(std::move(entry).status());
           entry->value->loaded = how == runtime::CacheOutcome::kHit;
@@ -106,15 +107,16 @@ void ProgramStore::CompileForAll(const ProgramId& id, const v1::Graph& graph, co
           return answer(*std::move(entry));
         }
         if (absl::IsAlreadyExists(code.status())) {
-          auto loaded = Load(id, options, /*sent=*/true, /*again=*/true);
+          auto loaded = Load(id, options, asker, /*sent=*/true, /*again=*/true);
           if (!loaded.ok()) return answer(std::move(loaded).status());
           if (loaded->has_value()) return answer(**std::move(loaded));
         } else if (!EndedByItsCaller(code.status())) {
           return answer(code.status());
         }
-        CompileForAll(id, graph, options, control, std::move(answer));
+        CompileForAll(id, graph, options, asker, std::move(answer));
       });
-  if (!first) joiner->WatchBy(pool_, control, [control](Cache::Finish& answer) { answer(control.Check()); });
+  if (first) return;
+  joiner->WatchBy(pool_, asker.control, [control = asker.control](Cache::Finish& answer) { answer(control.Check()); });
 }
 
 }  // namespace kiln::server

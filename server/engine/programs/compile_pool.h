@@ -54,8 +54,9 @@ class CompilePool {
   // The server's own, which are one caller together.
   void Schedule(absl::AnyInvocable<void()> job) { Schedule(runtime::hal::LaunchControl(), std::move(job)); }
 
-  // Somebody who waits for what another's job makes: `off` is called once, on a thread of the pool's, soon after
-  // `control` does not want it any more, unless it is forgotten before. No job: it waits for no thread.
+  // Somebody who waits for what a job makes that cannot be stopped, or not by it: `off` is called once, on a thread of
+  // the pool's, soon after `control` does not want it any more, unless it is forgotten before. No job: it waits for no
+  // thread.
   struct Watched;
   using Waiting = std::shared_ptr<Watched>;
   Waiting Watch(const runtime::hal::LaunchControl& control, absl::AnyInvocable<void()> off);
@@ -70,7 +71,7 @@ class CompilePool {
   struct Look {
     size_t threads = 0;  // beside those of what is set aside
     size_t waiting = 0;
-    size_t joined = 0;             // wait for another's job (Watch)
+    size_t joined = 0;             // wait for another's job, or for their program to be loaded (Watch)
     std::vector<Running> running;  // first who runs longest
   };
   Look look() const;

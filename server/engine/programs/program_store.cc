@@ -9,7 +9,6 @@
 #include "base/error.h"
 #include "base/graph/devices.h"
 #include "runtime/exec/load.h"
-#include "server/engine/programs/joiner.h"
 #include "server/engine/programs/program_key.h"
 
 namespace kiln::server {
@@ -73,14 +72,25 @@ ProgramStore::Program ProgramStore::Find(const ProgramId& id) {
   return program;
 }
 
+ProgramStore::MayLeave::MayLeave(const Asker& asker, CompilePool* pool) : waits_(asker.waits) {
+  waits_->WatchBy(pool, asker.control, [control = asker.control](Callback& answer) {
+    answer(control.Check(), runtime::CacheOutcome::kComputed);
+  });
+}
+
+absl::Status ProgramStore::MayLeave::End() {
+  if (waits_->StopWatch()) return absl::OkStatus();
+  return MakeError(v1::CALL_CANCELLED, "who had the program made has left");
+}
+
 void ProgramStore::Ask(const Digest& key, const Control& control, StartFn start, Callback callback, RetryFn retry) {
   bool first = false;
   const auto joiner = std::make_shared<Joiner<Callback>>(std::move(callback));
   cache_.GetOrStart(
       key,
-      [&first, &start](Cache::Finish finish) {
+      [&](Cache::Finish finish) {
         first = true;
-        start(std::move(finish));
+        start({control, joiner}, std::move(finish));
       },
       [joiner, retry = std::move(retry)](Cache::Result result, runtime::CacheOutcome how) mutable {
         Callback answer = joiner->Take();
@@ -89,7 +99,7 @@ void ProgramStore::Ask(const Digest& key, const Control& control, StartFn start,
         if (result.ok() && how == runtime::CacheOutcome::kHit) (*result)->hits.fetch_add(1, std::memory_order_relaxed);
         answer(std::move(result), how);
       });
-  // Who began it is looked after where it is made.
+  // Who began it is looked after where it is made: by its control, and by the watch while it is loaded.
   if (first) return;
   joiner->WatchBy(pool_, control,
                   [control](Callback& answer) { answer(control.Check(), runtime::CacheOutcome::kJoined); });
@@ -100,15 +110,15 @@ void ProgramStore::GetOrCompile(const ProgramId& id, const v1::Graph& graph, con
   if (absl::Status wanted = control.Check(); !wanted.ok()) {
     return callback(std::move(wanted), runtime::CacheOutcome::kComputed);
   }
-  const auto start = [this, &id, &graph, &options, &control](Cache::Finish finish) {
+  const auto start = [this, &id, &graph, &options](const Asker& asker, Cache::Finish finish) {
     const ProgramId exact = AsSent(id, graph);
-    if (!MayBeElsewhere(exact)) return ScheduleCompile(exact, graph, options, control, std::move(finish));
-    loads_->Schedule(control, [this, exact, &graph, options, control, finish = std::move(finish)]() mutable {
-      if (absl::Status wanted = control.Check(); !wanted.ok()) return finish(std::move(wanted));
-      auto loaded = Load(exact, options, /*sent=*/true);
+    if (!MayBeElsewhere(exact)) return ScheduleCompile(exact, graph, options, asker, std::move(finish));
+    loads_->Schedule(asker.control, [this, exact, &graph, options, asker, finish = std::move(finish)]() mutable {
+      if (absl::Status wanted = asker.control.Check(); !wanted.ok()) return finish(std::move(wanted));
+      auto loaded = Load(exact, options, asker, /*sent=*/true);
       if (!loaded.ok()) return finish(std::move(loaded).status());
       if (loaded->has_value()) return finish(**std::move(loaded));
-      ScheduleCompile(exact, graph, options, control, std::move(finish));
+      ScheduleCompile(exact, graph, options, asker, std::move(finish));
     });
   };
   Ask(id.key, control, start, std::move(callback),
@@ -130,10 +140,10 @@ void ProgramStore::GetOrLoad(const ProgramId& id, const compiler::Options& optio
     if (program == nullptr) return callback(NeedGraph(id), runtime::CacheOutcome::kComputed);
     return callback(std::move(program), runtime::CacheOutcome::kHit);
   }
-  const auto start = [this, &id, &options, &control](Cache::Finish finish) {
-    loads_->Schedule(control, [this, id, options, control, finish = std::move(finish)]() mutable {
-      if (absl::Status wanted = control.Check(); !wanted.ok()) return finish(std::move(wanted));
-      auto loaded = Load(id, options, /*sent=*/false);
+  const auto start = [this, &id, &options](const Asker& asker, Cache::Finish finish) {
+    loads_->Schedule(asker.control, [this, id, options, asker, finish = std::move(finish)]() mutable {
+      if (absl::Status wanted = asker.control.Check(); !wanted.ok()) return finish(std::move(wanted));
+      auto loaded = Load(id, options, asker, /*sent=*/false);
       if (!loaded.ok()) return finish(std::move(loaded).status());
       if (!loaded->has_value()) return finish(NeedGraph(id));
       finish(**std::move(loaded));
@@ -148,14 +158,14 @@ void ProgramStore::GetOrLoad(const ProgramId& id, const compiler::Options& optio
 }
 
 absl::StatusOr<ProgramStore::Cache::Entry> ProgramStore::Compile(const ProgramId& id, const v1::Graph& graph,
-                                                                 const compiler::Options& options,
-                                                                 const Control& control, absl::Time asked,
-                                                                 std::shared_ptr<Code>& code) {
-  if (id.shares()) return CompileShared(id, graph, options, control, asked);
+                                                                 const compiler::Options& options, const Asker& asker,
+                                                                 absl::Time asked, std::shared_ptr<Code>& code) {
+  if (id.shares()) return CompileShared(id, graph, options, asker, asked);
   const absl::Time begin = SteadyNow();
-  KILN_ASSIGN_OR_RETURN(CodeCache::Entry made, MakeCode(id, graph, options, control, asked));
+  KILN_ASSIGN_OR_RETURN(CodeCache::Entry made, MakeCode(id, graph, options, asker.control, asked));
   code = std::move(made.value);
   code->compile_us = static_cast<uint64_t>(absl::ToInt64Microseconds(SteadyNow() - begin));
+  const MayLeave loading(asker, pool_);
   KILN_ASSIGN_OR_RETURN(Cache::Entry entry, KeepNew(id, *code));
   entry.value->compile_us = static_cast<uint64_t>(absl::ToInt64Microseconds(SteadyNow() - begin));
   Publish(id, id.domain, options, code->program, *entry.value, /*replaces=*/false);
@@ -238,10 +248,11 @@ absl::StatusOr<ProgramStore::CodeCache::Entry> ProgramStore::MakeCode(const Prog
 
 absl::StatusOr<std::optional<ProgramStore::Cache::Entry>> ProgramStore::Load(const ProgramId& id,
                                                                              const compiler::Options& options,
-                                                                             bool sent, bool again) {
-  auto own = LoadOf(id, id.domain, options, again);
+                                                                             const Asker& asker, bool sent,
+                                                                             bool again) {
+  auto own = LoadOf(id, id.domain, options, asker, again);
   if (!own.ok() || own->has_value() || !MaySeeShared(id, options, sent)) return own;
-  auto shared = LoadOf(id, id.shared, options, /*again=*/true);
+  auto shared = LoadOf(id, id.shared, options, asker, /*again=*/true);
   if (shared.ok() && shared->has_value() && sent) presented_.Add(id.domain, CodeKey(id, id.shared, options));
   return shared;
 }
@@ -249,26 +260,31 @@ absl::StatusOr<std::optional<ProgramStore::Cache::Entry>> ProgramStore::Load(con
 absl::StatusOr<std::optional<ProgramStore::Cache::Entry>> ProgramStore::LoadOf(const ProgramId& id,
                                                                                const TrustDomain& domain,
                                                                                const compiler::Options& options,
-                                                                               bool again) {
+                                                                               const Asker& asker, bool again) {
   const bool in_memory = share_code_ || domain != id.domain;
   const std::shared_ptr<Code> code = in_memory ? codes_.Find(CodeKey(id, domain, options)) : nullptr;
+  if (code == nullptr && disk_ == nullptr) return std::nullopt;
+  MayLeave loading(asker, pool_);
+  const auto none = [&loading]() -> absl::StatusOr<std::optional<Cache::Entry>> {
+    KILN_RETURN_IF_ERROR(loading.End());
+    return std::nullopt;
+  };
   if (code != nullptr) {
     KILN_ASSIGN_OR_RETURN(Cache::Entry entry, Keep(id, code->program, code->graph));
     entry.value->loaded = true;
     entry.value->compile_us = code->compile_us;
     return entry;
   }
-  if (disk_ == nullptr) return std::nullopt;
   const absl::Time begin = SteadyNow();
   const v1::StoredHeader wanted = disk_->HeaderOf(domain, id.graph_hash, id.target, id.device->target(), options);
   std::optional<ProgramDisk::Loaded> loaded = disk_->Load(wanted, again);
-  if (!loaded.has_value()) return std::nullopt;
+  if (!loaded.has_value()) return none();
   auto entry = Keep(id, loaded->program, std::move(loaded->graph));
   if (!entry.ok()) {
     // Want of memory is no fault of the entry's.
     if (!Has(entry.status(), v1::INTERNAL_FAULT)) return std::move(entry).status();
     disk_->OnUnusable(wanted, entry.status());
-    return std::nullopt;
+    return none();
   }
   entry->value->loaded = true;
   entry->value->stored_key = wanted.key();

@@ -39,6 +39,7 @@
 #include "server/engine/memory/trust_domain.h"
 #include "server/engine/programs/compile_fn.h"
 #include "server/engine/programs/compile_pool.h"
+#include "server/engine/programs/joiner.h"
 #include "server/engine/programs/presented.h"
 #include "server/engine/programs/program_disk.h"
 #include "server/engine/programs/program_rows.h"
@@ -165,7 +166,8 @@ class ProgramStore {
 
   // `graph` lives until the callback has returned. The compiler's errors go to
   // all callers that joined; a compilation that ends because its first caller went away
-  // is taken over by those that stay.
+  // is taken over by those that stay. Loading cannot be stopped: who goes meanwhile is answered, and the program is
+  // kept, and paid for, for whoever comes next.
   void GetOrCompile(const ProgramId& id, const v1::Graph& graph, const compiler::Options& options,
                     const Control& control, Callback callback);
 
@@ -214,28 +216,50 @@ class ProgramStore {
   };
   using CodeCache = runtime::ProgramCache<Code>;
 
+  // Who has a program made. What it has lent (a graph, its control) is there until its callback has been called, which
+  // only whoever finishes does, or the watch within a MayLeave.
+  struct Asker {
+    Control control;
+    std::shared_ptr<Joiner<Callback>> waits;
+  };
+  // While it lives, what is done for the asker uses nothing that it has lent, and so it may be answered before that is
+  // done: at a device or a disk, where nothing can be stopped.
+  class MayLeave {
+   public:
+    MayLeave(const Asker& asker, CompilePool* pool);
+    ~MayLeave() { waits_->StopWatch(); }
+    MayLeave(const MayLeave&) = delete;
+    MayLeave& operator=(const MayLeave&) = delete;
+
+    // Ends it. OK if the asker is still there; else CALL_CANCELLED, for those who have joined: they begin anew.
+    absl::Status End();
+
+   private:
+    const std::shared_ptr<Joiner<Callback>> waits_;
+  };
+
   // cache_'s GetOrStart, for a caller that is answered when it is not wanted any more. `retry` has asked again, or
   // says that a joined failure is the caller's own. Both are called as the cache calls.
-  using StartFn = absl::FunctionRef<void(Cache::Finish)>;
+  using StartFn = absl::FunctionRef<void(const Asker&, Cache::Finish)>;
   using RetryFn = absl::AnyInvocable<bool(const absl::Status& why, Callback& answer)>;
   void Ask(const Digest& key, const Control& control, StartFn start, Callback callback, RetryFn retry);
 
   // -- One thread compiles (compile_once.cc)
   void ScheduleCompile(const ProgramId& id, const v1::Graph& graph, const compiler::Options& options,
-                       const Control& control, Cache::Finish finish);
+                       const Asker& asker, Cache::Finish finish);
   // For all devices of the target.
-  void CompileForAll(const ProgramId& id, const v1::Graph& graph, const compiler::Options& options,
-                     const Control& control, Cache::Finish finish);
+  void CompileForAll(const ProgramId& id, const v1::Graph& graph, const compiler::Options& options, const Asker& asker,
+                     Cache::Finish finish);
   // With the code, if it was compiled and not found.
   using Made = absl::AnyInvocable<void(absl::StatusOr<Cache::Entry> entry, std::shared_ptr<Code> code)>;
   // On the pool; other servers that share the folder are kept from compiling the same.
-  void OnPool(const ProgramId& id, const v1::Graph& graph, const compiler::Options& options, const Control& control,
+  void OnPool(const ProgramId& id, const v1::Graph& graph, const compiler::Options& options, const Asker& asker,
               Made made);
   absl::StatusOr<Cache::Entry> LoadOrCompile(const ProgramId& id, const v1::Graph& graph,
-                                             const compiler::Options& options, const Control& control, absl::Time asked,
+                                             const compiler::Options& options, const Asker& asker, absl::Time asked,
                                              std::shared_ptr<Code>& code);
   absl::StatusOr<Cache::Entry> Compile(const ProgramId& id, const v1::Graph& graph, const compiler::Options& options,
-                                       const Control& control, absl::Time asked, std::shared_ptr<Code>& code);
+                                       const Asker& asker, absl::Time asked, std::shared_ptr<Code>& code);
 
   static CodeCache::Entry EntryOf(std::shared_ptr<Code> code);
   // It has waited since `asked`.
@@ -248,12 +272,13 @@ class ProgramStore {
   void Publish(const ProgramId& id, const TrustDomain& domain, const compiler::Options& options,
                const CompiledProgram& program, StoredProgram& stored, bool replaces);
   // None if there is no such program, or none that can be loaded, or none that its tenant may know of. `sent`: it
-  // has sent the graph. `again`: the disk was looked at before.
-  absl::StatusOr<std::optional<Cache::Entry>> Load(const ProgramId& id, const compiler::Options& options, bool sent,
-                                                   bool again = false);
+  // has sent the graph. `again`: the disk was looked at before. Where there is none, the asker is still there: if it
+  // has left meanwhile, CALL_CANCELLED (MayLeave).
+  absl::StatusOr<std::optional<Cache::Entry>> Load(const ProgramId& id, const compiler::Options& options,
+                                                   const Asker& asker, bool sent, bool again = false);
   // What is kept under `domain`, which is the id's or what it shares.
   absl::StatusOr<std::optional<Cache::Entry>> LoadOf(const ProgramId& id, const TrustDomain& domain,
-                                                     const compiler::Options& options, bool again);
+                                                     const compiler::Options& options, const Asker& asker, bool again);
 
   // Whether code of a program that is not loaded may be somewhere.
   bool MayBeElsewhere(const ProgramId& id) const { return disk_ != nullptr || share_code_ || id.shares(); }
@@ -266,8 +291,7 @@ class ProgramStore {
   std::shared_ptr<Code> FindShared(const ProgramId& id, const compiler::Options& options);
   // Compiles for all that share, or seems to.
   absl::StatusOr<Cache::Entry> CompileShared(const ProgramId& id, const v1::Graph& graph,
-                                             const compiler::Options& options, const Control& control,
-                                             absl::Time asked);
+                                             const compiler::Options& options, const Asker& asker, absl::Time asked);
   // For others that share, and for the tenant by its hash.
   void Share(const ProgramId& id, const compiler::Options& options, std::shared_ptr<Code> code, StoredProgram& stored);
   // Touches the entries of what has been used since it was last called.

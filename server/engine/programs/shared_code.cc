@@ -89,8 +89,9 @@ std::shared_ptr<ProgramStore::Code> ProgramStore::FindShared(const ProgramId& id
 
 absl::StatusOr<ProgramStore::Cache::Entry> ProgramStore::CompileShared(const ProgramId& id, const v1::Graph& graph,
                                                                        const compiler::Options& options,
-                                                                       const Control& control, absl::Time asked) {
+                                                                       const Asker& asker, absl::Time asked) {
   const absl::Time begin = SteadyNow();
+  const Control& control = asker.control;
   const bool hidden = id.sharing == CacheSharing::kHidden;
   const auto wait = [&](absl::Duration took) {
     const Meter meter(control.account, Quota::kCompileSeconds);
@@ -103,16 +104,25 @@ absl::StatusOr<ProgramStore::Cache::Entry> ProgramStore::CompileShared(const Pro
     Share(id, options, std::move(code), *entry.value);
     return entry;
   };
-  if (std::shared_ptr<Code> code = hidden ? FindShared(id, options) : nullptr; code != nullptr) {
+  std::shared_ptr<Code> code;
+  if (hidden) {
+    MayLeave looking(asker, pool_);
+    code = FindShared(id, options);
+    KILN_RETURN_IF_ERROR(looking.End());
+  }
+  if (code != nullptr) {
     KILN_RETURN_IF_ERROR(wait(absl::Microseconds(static_cast<double>(code->compile_us) * AboutOne())));
+    MayLeave loading(asker, pool_);
     auto entry = keep(std::move(code));
     const auto detail = DetailOf(entry.status());
     if (entry.ok() || !detail.has_value() || detail->code() != v1::INTERNAL_FAULT) return entry;
     // It cannot be loaded: what is compiled takes its place.
+    KILN_RETURN_IF_ERROR(loading.End());
   }
   KILN_ASSIGN_OR_RETURN(CodeCache::Entry made, MakeCode(id, graph, options, control, asked));
   made.value->compile_us = MicrosSince(begin);
   if (hidden) KILN_RETURN_IF_ERROR(wait(absl::Microseconds(made.value->compile_us)));
+  const MayLeave loading(asker, pool_);
   return keep(std::move(made.value));
 }
 

@@ -6,7 +6,6 @@
 // works off its queue in order, answers everything late, and its goodput falls to nothing.
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <cstdio>
 #include <ctime>
@@ -19,6 +18,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "base/check.h"
+#include "base/clock.h"
 #include "client/load/plot.h"
 #include "client/load/report.h"
 #include "server/config.h"
@@ -27,6 +27,7 @@
 #include "server/rpc_server.h"
 #include "tests/bench/bench_server.h"
 #include "tests/bench/load/loads.h"
+#include "tests/bench/load/refusals.h"
 
 namespace kiln::bench {
 namespace {
@@ -67,59 +68,27 @@ uint64_t Stopped(const server::Metrics& metrics) {
   return metrics.deadline_missed.Sum(NumberOf(server::Place::kDevice));
 }
 
-// What a call took the server that it refused for its deadline.
-struct Refusals {
-  uint64_t count = 0, nanos = 0;
-  std::array<uint64_t, std::size(server::kCallBounds) + 1> buckets = {};
-
-  Refusals Since(const Refusals& before) const {
-    Refusals since = {count - before.count, nanos - before.nanos, buckets};
-    for (size_t i = 0; i < buckets.size(); ++i) since.buckets[i] -= before.buckets[i];
-    return since;
-  }
-  // The least bound within which so many of a hundred were; 0 if none is.
-  int64_t MicrosOf(uint64_t percent) const {
-    uint64_t within = 0;
-    for (size_t i = 0; i < std::size(server::kCallBounds); ++i) {
-      within += buckets[i];
-      if (100 * within >= percent * count) return server::kCallBounds[i] / 1000;
-    }
-    return 0;
-  }
-};
-Refusals CountRefusals(const server::Metrics& metrics) {
-  Refusals refusals;
-  for (size_t method = 0; method < server::LabelOf<server::Method>::kMost; ++method) {
-    const size_t series = server::Series<server::Method, server::GrpcStatus>::Of(server::Method{method},
-                                                                                 server::GrpcStatus::kDeadlineExceeded);
-    refusals.nanos += metrics.calls.Sum(series);
-    for (size_t bucket = 0; bucket < refusals.buckets.size(); ++bucket) {
-      refusals.buckets[bucket] += metrics.calls.Count(series, bucket);
-      refusals.count += metrics.calls.Count(series, bucket);
-    }
-  }
-  return refusals;
-}
-
 // One at a time, by itself, while always some wait that have all the time they like.
 void PrintOneRefusal(BenchServer& server, load::Generator& saturating, const std::string& graph, double seconds) {
   // Its first second is for the others to fill the queue.
   std::thread others([&] { Run(saturating, 100'000, 1, seconds + 1, /*warm_up=*/0); });
   const auto refused = MakeLoad(server.address(), absl::StrCat("class run rate=100 deadline=10ms graph=", graph));
-  const server::Metrics& metrics = server.server().engine().metrics();
-  const auto pause = absl::Seconds(std::min(1.0, seconds));
-  absl::SleepFor(pause);
-  const Refusals before = CountRefusals(metrics);
+  absl::SleepFor(absl::Seconds(std::min(1.0, seconds)));
+  const absl::Time begin = SteadyNow();
   const load::ClassResult run = Run(*refused, 100, 1, seconds, /*warm_up=*/0).classes.at(0);
-  const Refusals refusals = CountRefusals(metrics).Since(before);
+  const TooLateRuns runs = TooLateSince(server.server().engine().traces(), begin);
   others.join();
-  const auto count = static_cast<double>(std::max<uint64_t>(1, refusals.count));
-  std::printf(
-      "\none refusal at a time, beside a full queue: the server takes %.0f µs on average, for half of them up to %lld "
-      "µs, for nine of ten up to %lld; its client waits %.0f µs at p50; %.0f of %llu were refused\n",
-      static_cast<double>(refusals.nanos) / 1e3 / count, static_cast<long long>(refusals.MicrosOf(50)),
-      static_cast<long long>(refusals.MicrosOf(90)), static_cast<double>(run.failed.Quantile(0.5)) / 1e3, count,
-      static_cast<unsigned long long>(run.due));
+  std::printf("\none call at a time that cannot be in time, beside a full queue: of %llu",
+              static_cast<unsigned long long>(run.due));
+  if (!runs.at_once.empty()) {
+    std::printf(", %zu were refused at once, %.0f µs after they came at p50, %.0f at p90", runs.at_once.size(),
+                Percentile(runs.at_once, 0.5), Percentile(runs.at_once, 0.9));
+  }
+  if (!runs.later.empty()) {
+    std::printf(", %zu were let wait or try, and told %.1f ms after they came at p50", runs.later.size(),
+                Percentile(runs.later, 0.5) / 1e3);
+  }
+  std::printf("; clients wait %.0f µs at p50\n", static_cast<double>(run.failed.Quantile(0.5)) / 1e3);
 }
 
 double ProcessSeconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
@@ -146,6 +115,7 @@ int Main(int argc, char** argv) {
   const std::string graph = folder.Write("run.uop", SumOfSinesText(absl::StrCat(settings.elements)));
   v1::ServerConfig config = server::DefaultConfig();
   config.set_cpu_threads(settings.cpu_threads);
+  config.set_trace_buffer_bytes(64 << 20);  // for all calls of a row
   BenchServer server(config);
 
   const auto saturating =
@@ -156,9 +126,9 @@ int Main(int argc, char** argv) {
   std::printf("it serves %.0f runs/s, of %.1f ms each; the deadline is %d ms\n\n", can, 1e3 / can,
               settings.deadline_ms);
   std::printf(
-      "| load | offered/s | goodput/s | of the best | p50 ms | p99 ms | refused/s | refusal p50 µs | p99 µs | late, "
-      "lost or held back/s | begun in vain/s | CPU µs a request "
-      "|\n|---|---|---|---|---|---|---|---|---|---|---|---|\n");
+      "| load | offered/s | goodput/s | of the best | p50 ms | p99 ms | refused/s | of these at once | refusal p50 µs "
+      "| p99 µs | late, lost or held back/s | begun in vain/s | CPU µs a request "
+      "|\n|---|---|---|---|---|---|---|---|---|---|---|---|---|\n");
   // So many may be under way that only the server, or its deadline, ends a request.
   const auto generator =
       MakeLoad(server.address(), absl::StrCat("tenant many connections=8\nclass run rate=", can,
@@ -170,24 +140,30 @@ int Main(int argc, char** argv) {
     const double cpu = ProcessSeconds();
     const uint64_t stopped = Stopped(metrics);
     const auto begin = std::chrono::steady_clock::now();
+    const absl::Time since = SteadyNow();
     results.push_back(Run(*generator, times * can, times, settings.seconds, std::min(1.0, settings.seconds)));
     const load::StepResult& result = results.back();
     const load::ClassResult& run = result.classes.at(0);
     best = std::max(best, run.goodput());
+    const TooLateRuns too_late = TooLateSince(server.server().engine().traces(), since);
+    const auto at_once = static_cast<double>(too_late.at_once.size());
+    const double late = std::max(1.0, at_once + static_cast<double>(too_late.later.size()));
     const uint64_t refused = Refused(run);
     const auto rate = [&](uint64_t count) { return static_cast<double>(count) / run.seconds; };
     const auto ms = [](uint64_t ns) { return static_cast<double>(ns) / 1e6; };
     // What failed are nearly all refusals where there are any.
-    std::printf("| %.1f × | %.0f | %.0f | %.0f %% | %.1f | %.1f | %.0f | %.0f | %.0f | %.0f | %.1f | %.0f |\n", times,
-                result.rate, run.goodput(), 100 * run.goodput() / best, ms(run.answered.Quantile(0.5)),
-                ms(run.answered.Quantile(0.99)), rate(refused), 1e3 * ms(run.failed.Quantile(0.5)),
-                1e3 * ms(run.failed.Quantile(0.99)), rate(run.due - run.in_deadline - refused),
-                static_cast<double>(Stopped(metrics) - stopped) / SecondsSince(begin),
-                1e6 * (ProcessSeconds() - cpu) / static_cast<double>(std::max<uint64_t>(1, run.due)));
+    std::printf(
+        "| %.1f × | %.0f | %.0f | %.0f %% | %.1f | %.1f | %.0f | %.0f %% | %.0f | %.0f | %.0f | %.1f | %.0f |\n", times,
+        result.rate, run.goodput(), 100 * run.goodput() / best, ms(run.answered.Quantile(0.5)),
+        ms(run.answered.Quantile(0.99)), rate(refused), 100 * at_once / late, 1e3 * ms(run.failed.Quantile(0.5)),
+        1e3 * ms(run.failed.Quantile(0.99)), rate(run.due - run.in_deadline - refused),
+        static_cast<double>(Stopped(metrics) - stopped) / SecondsSince(begin),
+        1e6 * (ProcessSeconds() - cpu) / static_cast<double>(std::max<uint64_t>(1, run.due)));
     std::fflush(stdout);
     if (smoke) KILN_CHECK(run.ok == run.due && run.in_deadline == run.ok);
   }
   if (!smoke) PrintOneRefusal(server, *saturating, graph, settings.seconds);
+  PrintRefusalCost(settings.seconds, settings.elements);
   if (settings.plot.empty()) return 0;
   std::FILE* const file = std::fopen(settings.plot.c_str(), "w");
   if (file == nullptr) return 1;
