@@ -161,10 +161,14 @@ class Realization {
     return loops(a) == loops(b);
   }
 
-  // Whether a REDUCE with these users can be computed by the one kernel that needs it, in that one's loops.
-  bool InOneKernel(double size, const std::vector<Access>& mine) const {
-    return mine.size() == 1 && mine[0].evaluations <= size && !mine[0].inside_reduce &&
-           IterationsOf(mine[0].kernel) <= size;
+  // Whether a value with these users can be computed by the one kernel that needs it, in that one's loops. Several
+  // accesses that follow these are one.
+  static bool InOneKernel(const UOp* value, const std::vector<Access>& mine) {
+    const double size = SizeOf(value);
+    return std::all_of(mine.begin(), mine.end(), [&](const Access& access) {
+      return access.kernel == mine[0].kernel && access.evaluations <= size && !access.inside_reduce &&
+             IterationsOf(access.kernel) <= size && (mine.size() == 1 || FollowsOuterLoops(value, access));
+    });
   }
 
   void Walk() {
@@ -215,7 +219,7 @@ class Realization {
       return true;
     // A product that its user cannot compute is stored as late as it can be: finished.
     if (finished_.contains(uop) && CanBeRealized(uop) && !fusion_.pinned.contains(uop) &&
-        !(InOneKernel(SizeOf(uop), mine) && fused_[mine[0].kernel].reduces == 0))
+        !(InOneKernel(uop, mine) && fused_[mine[0].kernel].reduces == 0))
       return true;
     if (!chosen && uop->op() == Op::PAD && IsOperandOfProducts(uop, mine)) return false;
     if (chosen || fusion_.pinned.contains(uop) || (!CanBeRealized(uop) && uop->op() != Op::REDUCE)) return chosen;
@@ -254,7 +258,7 @@ class Realization {
     Fused& fused = fused_[kernel];
     const bool product = IsProduct(reduce);
     if (fused.product) return false;
-    if (InOneKernel(size, mine)) {
+    if (InOneKernel(reduce, mine)) {
       if (product && fused.reduces > 0) wanted_.insert(kernel);
       if (product ? fused.reduces > 0 : wanted_.contains(kernel)) return false;
       fused.product = product;
