@@ -91,16 +91,19 @@ void Account::SetLimits(const QuotaLimits& limits) {
   for (size_t i = 0; i < kQuotas; ++i) limits_[i].store(limits[i], std::memory_order_relaxed);
 }
 
+absl::Status Account::CheckRoom(Quota quota, uint64_t held, uint64_t amount) const {
+  const uint64_t set = limit(quota), most = set == 0 ? std::numeric_limits<uint64_t>::max() : set;
+  const uint64_t room = held < most ? most - held : 0;
+  if (amount <= room) return absl::OkStatus();
+  const uint64_t wanted = held + std::min(amount, std::numeric_limits<uint64_t>::max() - held);
+  return Exceeded(quota, most, wanted, absl::Milliseconds(RowOf(quota).retry_ms));
+}
+
 absl::Status Account::Take(Quota quota, uint64_t amount) {
   std::atomic<uint64_t>& held = held_[Index(quota)];
   uint64_t before = held.load(std::memory_order_relaxed);
   for (;;) {
-    const uint64_t set = limit(quota), most = set == 0 ? std::numeric_limits<uint64_t>::max() : set;
-    const uint64_t room = before < most ? most - before : 0;
-    if (amount > room) {
-      const uint64_t wanted = before + std::min(amount, std::numeric_limits<uint64_t>::max() - before);
-      return Exceeded(quota, most, wanted, absl::Milliseconds(RowOf(quota).retry_ms));
-    }
+    KILN_RETURN_IF_ERROR(CheckRoom(quota, before, amount));
     if (held.compare_exchange_weak(before, before + amount, std::memory_order_relaxed)) return absl::OkStatus();
   }
 }

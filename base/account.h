@@ -129,6 +129,8 @@ class Account {
   // For Charge. QUOTA_EXCEEDED if there would be more than the limit; `amount` may be 0.
   absl::Status Take(Quota quota, uint64_t amount);
   void GiveBack(Quota quota, uint64_t amount);
+  // Whether Take would succeed now; takes nothing.
+  absl::Status CheckRoom(Quota quota, uint64_t amount) const { return CheckRoom(quota, used(quota), amount); }
 
   // For a quota that is a rate: how long until its window is not full. Zero: it is not.
   absl::Duration Wait(Quota rate, absl::Time now = SteadyNow()) const;
@@ -147,6 +149,7 @@ class Account {
 
  private:
   static size_t Index(Quota quota) { return static_cast<size_t>(quota); }
+  absl::Status CheckRoom(Quota quota, uint64_t held, uint64_t amount) const;
 
   std::atomic<uint32_t> weight_{1};
   std::atomic<bool> interactive_{false};

@@ -61,6 +61,19 @@ TEST(Account, WithoutALimitItCounts) {
   EXPECT_TRUE(Hold(nullptr, kBytes, ~uint64_t{0}).ok());
 }
 
+TEST(Account, LookingForRoomTakesNone) {
+  Account account;
+  QuotaLimits limits = {};
+  limits[static_cast<size_t>(Quota::kCompiles)] = 2;
+  account.SetLimits(limits);
+  EXPECT_TRUE(account.CheckRoom(Quota::kCompiles, 2).ok());
+  EXPECT_EQ(account.used(Quota::kCompiles), 0u);
+  const auto charge = Hold(&account, Quota::kCompiles, 1);
+  EXPECT_TRUE(account.CheckRoom(Quota::kCompiles, 1).ok());
+  EXPECT_EQ(account.CheckRoom(Quota::kCompiles, 2), Hold(&account, Quota::kCompiles, 2).status());
+  EXPECT_FALSE(account.CheckRoom(Quota::kCompiles, 2).ok());
+}
+
 TEST(Account, ALowerLimitTakesNothingAway) {
   Account account;
   Charge held = *Hold(&account, kBytes, 80);

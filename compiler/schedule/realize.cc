@@ -1,7 +1,6 @@
 #include "compiler/schedule/realize.h"
 
 #include <algorithm>
-#include <limits>
 #include <map>
 #include <optional>
 #include <vector>
@@ -37,8 +36,10 @@ constexpr double kLittleWork = 1 << 16;
 // And what every thread does for itself is less.
 constexpr double kRepeatedWork = 1 << 12;
 
-// What is made of a product's element in its kernel, at most: so many values.
+// What is made of a product's element in its kernel, at most: so many values; and how many are looked at for all
+// products together.
 constexpr size_t kMostFollowed = 256;
+constexpr size_t kMostFollowedInAll = 1 << 22;
 
 // What one kernel computes in its outer loops, at most.
 constexpr int kMaxReduces = 8;
@@ -120,15 +121,20 @@ class Realization {
     UOp* last = nullptr;
     absl::flat_hash_set<const UOp*> followed = {product};
     std::map<size_t, UOp*> next;  // users of what is followed, sources before their users
-    int open = 0;                 // uses of what is followed by what is not
+    size_t open = 0;              // uses of what is followed by what is not
+    // False if there are too many for all of them to be followed.
     const auto follow = [&](UOp* uop) {
-      for (UOp* user : users_[uop]) next[positions_[user]] = user;
-      open += static_cast<int>(users_[uop].size());
+      const std::vector<UOp*>& users = users_[uop];
+      open += users.size();
+      if (open > kMostFollowed || followed_in_all_ > kMostFollowedInAll) return false;
+      followed_in_all_ += users.size();
+      for (UOp* user : users) next[positions_.at(user)] = user;
+      return true;
     };
     // How often it uses what is followed; none of its loops may be others than theirs.
-    const auto uses = [&](const UOp* uop) -> std::optional<int> {
+    const auto uses = [&](const UOp* uop) -> std::optional<size_t> {
       if (!IsByElements(uop) && uop->op() != Op::RESHAPE) return std::nullopt;
-      int uses = 0;
+      size_t uses = 0;
       for (UOp* source : DataSources(uop)) {
         if (!followed.contains(source)) continue;
         if (!SameLoops(source->shape(), uop->shape())) return std::nullopt;
@@ -136,15 +142,15 @@ class Realization {
       }
       return uses;
     };
-    for (follow(product); !next.empty() && followed.size() < kMostFollowed;) {
+    for (bool more = follow(product); more && !next.empty() && followed.size() < kMostFollowed;) {
       UOp* const uop = next.begin()->second;
       next.erase(next.begin());
-      const std::optional<int> used = uses(uop);
+      const std::optional<size_t> used = uses(uop);
       if (!used.has_value()) break;
       open -= *used;
       if (open == 0 && IsElementwise(uop->op())) last = uop;
       followed.insert(uop);
-      follow(uop);
+      more = follow(uop);
     }
     if (last != nullptr) finished_.insert(last);
   }
@@ -309,6 +315,7 @@ class Realization {
   absl::flat_hash_set<const UOp*> mixed_;     // kernels of REDUCEs in different loops
   absl::flat_hash_set<const UOp*> wanted_;    // kernels that could compute a product, were they not to compute others
   absl::flat_hash_set<const UOp*> finished_;  // what FollowProduct finds
+  size_t followed_in_all_ = 0;
 };
 
 }  // namespace

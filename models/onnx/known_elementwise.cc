@@ -191,6 +191,21 @@ bool Cast(const Known& from, int64_t i, Known& to) {
   return true;
 }
 
+// The same bits as another dtype of that size.
+bool Bits(const Known& from, int64_t i, Known& to) {
+  if (client::DTypeSize(from.dtype) != client::DTypeSize(to.dtype)) return false;
+  const auto number = from.IsReal() ? std::nullopt : from.integers[i].number();
+  if (!from.IsReal() && !number) return false;
+  const uint64_t bits = from.IsReal() ? FloatToBits(from.dtype, from.reals[i]) : static_cast<uint64_t>(*number);
+  if (to.IsReal()) {
+    to.reals.push_back(BitsToFloat(to.dtype, bits));
+    return true;
+  }
+  const Integer wrapped = Wrapped(to.dtype, static_cast<int64_t>(bits));
+  if (wrapped) to.integers.push_back(*wrapped);
+  return wrapped.has_value();
+}
+
 }  // namespace
 
 Integer Wrapped(v1::DType dtype, const Size& value) {
@@ -223,6 +238,10 @@ std::optional<Known> KnownElementwise(const v1::UOp& uop, const std::vector<cons
   for (int64_t i = 0; i < count; ++i) {
     if (op == v1::CAST) {
       if (!Cast(a, places[0][i], result)) return std::nullopt;
+      continue;
+    }
+    if (op == v1::BITCAST) {
+      if (!Bits(a, places[0][i], result)) return std::nullopt;
       continue;
     }
     if (op == v1::WHERE) {

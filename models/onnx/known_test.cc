@@ -1,5 +1,6 @@
 #include "models/onnx/known.h"
 
+#include <cstdint>
 #include <limits>
 #include <map>
 #include <set>
@@ -54,6 +55,16 @@ TEST(KnownValues, FloatsRoundAndCastsSaturate) {
   EXPECT_EQ(found->reals[0], static_cast<double>(0.1F * 2));
   EXPECT_EQ(f.Numbers(Cast(x, v1::INT32)), (std::vector<int64_t>{0, -2, 2147483647}));
   EXPECT_EQ(f.Numbers(x < 0.0), (std::vector<int64_t>{0, 1, 0}));
+}
+
+// As sizes are computed that are rounded.
+TEST(KnownValues, BitsAreThoseOfTheOtherType) {
+  Fixture f;
+  const Tensor x = f.graph.Constants({1.0, -2.5, -0.0}, v1::FLOAT32);
+  EXPECT_EQ(f.Numbers(Bitcast(x, v1::INT32)), (std::vector<int64_t>{0x3F800000, -0x3FE00000, INT32_MIN}));
+  EXPECT_EQ(f.Numbers(Bitcast(x, v1::UINT32)), (std::vector<int64_t>{0x3F800000, 0xC0200000, 0x80000000}));
+  const Tensor size = Bitcast(Bitcast(x, v1::UINT32) & 0x7FFFFFFF, v1::FLOAT32);
+  EXPECT_EQ(f.Numbers(Cast(size * 2, v1::INT64)), (std::vector<int64_t>{2, 5, 0}));
 }
 
 TEST(KnownValues, ElementsMoveAndReduce) {

@@ -56,8 +56,9 @@ void CopyByHost(Meetings& meetings, hal::Device* from_device, hal::BufferSlice f
       }
       const uint64_t bytes = std::min(kPiece, from.bytes - at);
       *outcome = from_device->Load(static_cast<const char*>(from.device_data()) + at, bytes, piece.data());
-      if (!outcome->ok()) return;
-      *outcome = to_device->Store(piece.data(), bytes, static_cast<char*>(to.device_data()) + at);
+      const bool stores = outcome->ok();
+      if (stores) *outcome = to_device->Store(piece.data(), bytes, static_cast<char*>(to.device_data()) + at);
+      if (!outcome->ok() && (stores || at > 0)) *outcome = hal::Partly(std::move(*outcome));
     }
   };
   meetings.Submit({{from_device, to_device}, std::move(work), timeout, control},
@@ -88,7 +89,7 @@ void CopyByHalves(Meetings& meetings, hal::Device* from_device, hal::BufferSlice
                   hal::BufferSlice to, absl::Duration timeout, const hal::LaunchControl& control,
                   hal::DoneCallback done) {
   const auto outcomes = std::make_shared<std::array<absl::Status, 2>>();  // of the work
-  auto work = [=, from = std::move(from), to = std::move(to)](uint32_t rank) {
+  auto work = [=](uint32_t rank) {
     const uint64_t half = from.bytes / 2;
     const uint64_t begin = rank == 0 ? 0 : half;
     const uint64_t bytes = rank == 0 ? half : from.bytes - half;
@@ -97,13 +98,14 @@ void CopyByHalves(Meetings& meetings, hal::Device* from_device, hal::BufferSlice
     (*outcomes)[rank] = hal::CopyWhileWanted(static_cast<char*>(to.host_data()) + begin,
                                              static_cast<const char*>(from.host_data()) + begin, bytes, control);
   };
+  const bool two = from.bytes > 1;  // of one byte the first half is nothing
   meetings.Submit({{from_device, to_device}, std::move(work), timeout, control},
-                  [outcomes, done = std::move(done)](absl::Status met) mutable {
+                  [outcomes, two, done = std::move(done)](absl::Status met) mutable {
                     absl::Status& a = (*outcomes)[0];
                     absl::Status& b = (*outcomes)[1];
                     const bool stopped = !a.ok() || !b.ok();
                     // One half may be there, and of the other nothing.
-                    const bool partly = stopped && (a.ok() || b.ok() || hal::IsPartly(a) || hal::IsPartly(b));
+                    const bool partly = stopped && ((two && a.ok()) || b.ok() || hal::IsPartly(a) || hal::IsPartly(b));
                     met.Update(a);
                     met.Update(b);
                     done(partly ? hal::Partly(std::move(met)) : std::move(met));

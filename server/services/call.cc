@@ -121,7 +121,7 @@ absl::Status CheckNeeds(Needs needs, const ServiceEnv& env, const Session* calle
   switch (needs) {
     case Needs::kNothing: return absl::OkStatus();
     case Needs::kRun: return env.engine.CheckRoomToRun(caller, control);
-    case Needs::kCompilation: return PlaceToCompile(control.account).status();
+    case Needs::kCompilation: return CheckPlaceToCompile(control.account);
   }
   return absl::OkStatus();
 }

@@ -81,7 +81,7 @@ template <>
 inline constexpr Needs kNeeds<v1::GradientRequest> = Needs::kCompilation;
 template <>
 inline constexpr Needs kNeeds<v1::ExplainRequest> = Needs::kCompilation;
-// As Engine::CheckRoomToRun and PlaceToCompile say.
+// As Engine::CheckRoomToRun and CheckPlaceToCompile say.
 absl::Status CheckNeeds(Needs needs, const ServiceEnv& env, const Session* caller, const Control& control);
 
 // What is our own fault is logged: it is for us to read about, too.

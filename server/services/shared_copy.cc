@@ -7,6 +7,7 @@
 #include "absl/time/time.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "runtime/hal/wanted_copy.h"
 #include "server/fair/lane.h"
 #include "server/messages/convert.h"
 #include "server/messages/not_implemented.h"
@@ -37,11 +38,15 @@ class Copier {
   void Next() {
     const uint64_t size = std::min(range_.slice.bytes - copied_, piece_);
     if (size == 0) return End(absl::OkStatus());
-    if (absl::Status wanted = control_.Check(); !wanted.ok()) return End(wanted);
+    if (absl::Status wanted = control_.Check(); !wanted.ok()) return Fail(std::move(wanted));
     const runtime::hal::BufferSlice piece{range_.slice.buffer, range_.slice.offset + copied_, size};
     char* const at = shared_.data + copied_;
     copied_ += size;
-    const auto next = [this](absl::Status status) { status.ok() ? Next() : End(status); };
+    const auto next = [this, size](absl::Status status) {
+      if (status.ok()) return Next();
+      copied_ -= size;
+      Fail(std::move(status));
+    };
     Pace();
     if (upload_) {
       Lane(turns_, *range_.device, control_).Write(at, piece, next);
@@ -59,6 +64,9 @@ class Copier {
     }
     begun_ = now;
   }
+
+  // The piece that was to come next has not, and those before it have.
+  void Fail(absl::Status status) { End(upload_ && copied_ > 0 ? runtime::hal::Partly(std::move(status)) : status); }
 
   void End(const absl::Status& status) {
     const std::unique_ptr<Copier> self(this);

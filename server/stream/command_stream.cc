@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "runtime/hal/wanted_copy.h"
 #include "server/fair/lane.h"
 #include "server/metrics/count.h"
 #include "server/trace/traces.h"
@@ -265,7 +266,7 @@ void CommandStream::Complete(Command& command, absl::Status status) {
   bool go_on = false, alone = false;
   {
     absl::MutexLock lock(&mutex_);
-    command.status = std::move(status);
+    command.status = runtime::hal::WithoutNote(std::move(status));  // what it touches is poisoned, in part or not
     command.done = true;
     if (!command.status.ok() && under_way_.front().get() != &command) {
       // Calls that are no commands of the stream's may come before it retires.

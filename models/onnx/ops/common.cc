@@ -43,14 +43,14 @@ Tensor BroadcastAs(Tensor x, Tensor like) {
 
 // Beside a number as great as 2^23 there is no room in a float32 for digits after the point: adding it rounds to the
 // nearest, halves to the even one. What is as great itself is whole. The sign is put aside by its bit, so that a
-// product before this is rounded first, and not multiplied and added at once.
+// product before this is rounded first, and not multiplied and added at once. Its derivative is 0.
 Tensor RoundEven(Tensor x) {
   if (!x.valid()) return x;
   const bool is_double = x.dtype() == v1::FLOAT64;
   const v1::DType floats = is_double ? v1::FLOAT64 : v1::FLOAT32, bits = is_double ? v1::UINT64 : v1::UINT32;
   const uint64_t sign = uint64_t{1} << (is_double ? 63 : 31);
   const double great = is_double ? 0x1p52 : 0x1p23;
-  const Tensor wide = Bitcast(Cast(x, floats), bits);
+  const Tensor wide = Bitcast(Cast(Detach(x), floats), bits);
   const Tensor size = Bitcast(wide & (sign - 1), floats);
   const Tensor whole = Bitcast(Where(size < great, size + great - great, size), bits);
   return Cast(Bitcast(whole | (wide & sign), floats), x.dtype());

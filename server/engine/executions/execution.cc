@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "runtime/exec/task_run.h"
+#include "runtime/hal/wanted_copy.h"
 #include "server/engine/executions/count_timing.h"
 #include "server/fair/lane.h"
 #include "server/fair/long_transfer.h"
@@ -198,7 +199,7 @@ absl::Status Execution::Begin() {
 void Execution::Arrive(const absl::Status& status) {
   if (!status.ok()) {
     absl::MutexLock lock(&mutex_);
-    if (first_error_.ok()) first_error_ = status;
+    if (first_error_.ok()) first_error_ = runtime::hal::WithoutNote(status);
   }
   if (under_way_.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
   absl::Status error;

@@ -27,11 +27,17 @@
 
 namespace kiln::server {
 
-// A place among those that wait for a compile thread, or are on it, given back before the
-// answer: QUOTA_EXCEEDED if the account has no more, or owes seconds of compiling.
+// A place among those that wait for a compile thread, or are on it, given back once that is over:
+// QUOTA_EXCEEDED if the account has no more, or owes seconds of compiling.
 inline absl::StatusOr<Charge> PlaceToCompile(Account* account) {
   if (absl::Status paid = CheckRate(account, Quota::kCompileSeconds); !paid.ok()) return paid;
   return Hold(account, Quota::kCompiles, 1);
+}
+// Whether there is one now. Takes none: a look must not keep another call from it.
+inline absl::Status CheckPlaceToCompile(Account* account) {
+  if (account == nullptr) return absl::OkStatus();
+  if (absl::Status paid = CheckRate(account, Quota::kCompileSeconds); !paid.ok()) return paid;
+  return account->CheckRoom(Quota::kCompiles, 1);
 }
 
 // Safe from any thread.

@@ -8,6 +8,8 @@
 #include "llvm/ADT/APInt.h"
 #include "llvm/IR/Constants.h"
 #include "llvm/IR/Intrinsics.h"
+#include "llvm/IR/Module.h"
+#include "llvm/TargetParser/Triple.h"
 
 namespace kiln::compiler {
 namespace {
@@ -80,13 +82,13 @@ llvm::Value* ToFloat32(Builder& b, llvm::Value* value, DType from, bool to_odd) 
 }
 
 // Toward zero, saturated, NaN to 0. LLVM has an intrinsic for that, of which x86 makes a dozen instructions for each
-// lane by itself; so of vectors it is written out.
+// lane by itself; so there vectors are written out.
 llvm::Value* FloatToInt(Builder& b, llvm::Value* value, DType to) {
   const unsigned bits = 8 * static_cast<unsigned>(ItemSize(to));
   const bool is_signed = IsSigned(to);
   llvm::Type* const floats = value->getType();
   llvm::Type* const ints = Like(value, b.getIntNTy(bits));
-  if (!floats->isVectorTy()) {
+  if (!floats->isVectorTy() || !b.GetInsertBlock()->getModule()->getTargetTriple().isX86()) {
     return b.CreateIntrinsic(is_signed ? llvm::Intrinsic::fptosi_sat : llvm::Intrinsic::fptoui_sat, {ints, floats},
                              {value});
   }
