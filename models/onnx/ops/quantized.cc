@@ -1,6 +1,7 @@
 // Integers that stand for floats: x = (q - zero point) * scale.
 //
 // Tested by models/onnx/import_test.cc and tests/onnx/onnx_test.py.
+#include "models/onnx/ops/byte_products.h"
 #include "models/onnx/ops/common.h"
 
 namespace kiln::onnx {
@@ -86,9 +87,13 @@ Tensor Centred(Tensor x, Tensor zero, bool rows) {
   return wide - (rows && zero.rank() == 1 ? Unsqueeze(point, -1) : point);
 }
 
-Result MatMulInteger(Node& node) {
-  return Matmul(Centred(node.In(0), node.In(2), true), Centred(node.In(1), node.In(3), false));
+// By 8-bit factors where that is possible, else by what is left of them without their zero points.
+Tensor IntegerSum(Node& node, Tensor a, Tensor zero_of_a, Tensor b, Tensor zero_of_b) {
+  if (const auto factors = ByteFactorsOf(node, a, zero_of_a, b, zero_of_b)) return MultipliedBytes(node, *factors);
+  return Matmul(Centred(a, zero_of_a, true), Centred(b, zero_of_b, false));
 }
+
+Result MatMulInteger(Node& node) { return IntegerSum(node, node.In(0), node.In(2), node.In(1), node.In(3)); }
 
 Tensor Scale(Tensor scale, bool rows) {
   const Tensor wide = Widened(scale);
@@ -97,7 +102,7 @@ Tensor Scale(Tensor scale, bool rows) {
 }
 
 Result QLinearMatMul(Node& node) {
-  const Tensor sum = Matmul(Centred(node.In(0), node.In(2), true), Centred(node.In(3), node.In(5), false));
+  const Tensor sum = IntegerSum(node, node.In(0), node.In(2), node.In(3), node.In(5));
   const Tensor scale = Scale(node.In(1), true) * Scale(node.In(4), false) / Scale(node.In(6), true);
   const Tensor zero = node.In(7).rank() == 1 && node.In(7).size(0) == 1 ? Reshape(node.In(7), Sizes()) : node.In(7);
   return SaturatedWhole(RoundEven(Cast(sum, v1::FLOAT32) * scale) + Cast(zero, v1::FLOAT32), node.In(7).dtype());
