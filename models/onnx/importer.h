@@ -48,6 +48,8 @@ class Importer {
   client::Graph& graph() { return graph_; }
   KnownValues& known() { return known_; }
   TensorSource& source() { return source_; }
+  // By the node that DequantizeLinear made. Equal nodes are one node and have one value, so any of them will do.
+  absl::flat_hash_map<uint32_t, Dequantized>& dequantized() { return dequantized_; }
   const ImportOptions& options() const { return options_; }
   client::Tensor Make(client::HostTensor value, const std::string& name);
   const client::HostTensor* Held(client::Tensor tensor) const;
@@ -75,6 +77,7 @@ class Importer {
   Model model_;
   // What Make has put into the program itself, by its node.
   absl::flat_hash_map<uint32_t, client::HostTensor> inline_;
+  absl::flat_hash_map<uint32_t, Dequantized> dequantized_;
   size_t results_ = 0;  // of the graph, so far
   // Variables by the name of their dimension.
   std::map<std::string, client::Size> variables_;

@@ -72,12 +72,13 @@ void QuantizedModel::Floats(const std::string& name, const std::vector<float>& v
   for (const float value : values) tensor->add_float_data(value);
 }
 
-void QuantizedModel::Node(const std::string& op, const std::vector<std::string>& inputs, const std::string& output) {
+void QuantizedModel::Node(const std::string& op, const std::vector<std::string>& inputs,
+                          const std::vector<std::string>& outputs) {
   auto* node = proto_.mutable_graph()->add_node();
   node->set_op_type(op);
   node->set_name(op);
   for (const std::string& input : inputs) node->add_input(input);
-  node->add_output(output);
+  for (const std::string& output : outputs) node->add_output(output);
 }
 
 void QuantizedModel::Ints(const std::string& name, const std::vector<int64_t>& values) {
@@ -128,7 +129,9 @@ bool QuantizedModel::SumsBytes() const {
     const v1::UOp& cast = nodes[static_cast<int>(beneath_views(node))];
     if (cast.op() != v1::CAST || cast.cast_to() != v1::INT32) return false;
     const v1::UOp& source = nodes[static_cast<int>(beneath_views(cast.src(0)))];
-    const v1::DType dtype = source.op() == v1::PARAM ? source.buffer().dtype() : v1::DTYPE_UNSPECIFIED;
+    const v1::DType dtype = source.op() == v1::PARAM  ? source.buffer().dtype()
+                            : source.op() == v1::CAST ? source.cast_to()
+                                                      : v1::DTYPE_UNSPECIFIED;
     return dtype == v1::INT8 || dtype == v1::UINT8;
   };
   int sums = 0;

@@ -34,8 +34,11 @@ class QuantizedModel {
   void Input(const std::string& name, const Whole& value);
   void Constant(const std::string& name, const Whole& value);
   void Floats(const std::string& name, const std::vector<float>& values, bool scalar = false);
-  // Of the node that makes "y", attributes are added by Ints and Int.
-  void Node(const std::string& op, const std::vector<std::string>& inputs, const std::string& output = "y");
+  // Ints and Int add attributes to the last node.
+  void Node(const std::string& op, const std::vector<std::string>& inputs, const std::string& output = "y") {
+    Node(op, inputs, std::vector<std::string>{output});
+  }
+  void Node(const std::string& op, const std::vector<std::string>& inputs, const std::vector<std::string>& outputs);
   void Ints(const std::string& name, const std::vector<int64_t>& values);
   void Int(const std::string& name, int64_t value);
 

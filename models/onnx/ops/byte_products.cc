@@ -1,13 +1,13 @@
 // Tested by tests/onnx/byte_products_test.cc and tests/onnx/onnx_test.py.
 #include "models/onnx/ops/byte_products.h"
 
+#include <limits>
+
 namespace kiln::onnx {
 
 using namespace client;  // NOLINT: the builder's functions are this room's words
 
 namespace {
-
-bool IsByte(v1::DType dtype) { return dtype == v1::INT8 || dtype == v1::UINT8; }
 
 // Whether a zero point is 0 in every call.
 bool IsZero(Node& node, Tensor zero) {
@@ -62,6 +62,8 @@ Tensor Excess(Node& node, const ByteFactors& factors, int64_t axis, int64_t more
 
 }  // namespace
 
+bool IsByte(v1::DType dtype) { return dtype == v1::INT8 || dtype == v1::UINT8; }
+
 bool IsPadded(const Window& window) {
   const auto some = [](const std::vector<int64_t>& list) {
     return std::any_of(list.begin(), list.end(), [](int64_t one) { return one != 0; });
@@ -102,6 +104,17 @@ Tensor MultipliedBytes(Node& node, const ByteFactors& factors, bool turned_x, bo
   const Tensor excess = Excess(node, factors, rank == 1 ? 0 : rank - (turned_weight ? 1 : 2), 0);
   // One number a column, the same in all rows.
   return sum - (rank > 1 && factors.x.rank() > 1 ? Unsqueeze(excess, -2) : excess);
+}
+
+std::optional<ScaledFactors> ScaledFactorsOf(Node& node, int64_t channels, int64_t terms, bool padded) {
+  const Dequantized *x = node.DequantizedFrom(0), *weight = node.DequantizedFrom(1);
+  if (x == nullptr || weight == nullptr || x->axis || (weight->axis && *weight->axis != channels)) return std::nullopt;
+  // A float's sum has no end that integers of this size could pass.
+  const int64_t greatest = 255 * (weight->values.dtype() == v1::INT8 ? 128 : 255);
+  if (terms > std::numeric_limits<int32_t>::max() / greatest) return std::nullopt;
+  const auto factors = ByteFactorsOf(node, x->values, x->zero, weight->values, weight->zero, padded);
+  if (!factors) return std::nullopt;
+  return ScaledFactors{*factors, x->scale * weight->scale};
 }
 
 }  // namespace kiln::onnx

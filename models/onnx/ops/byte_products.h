@@ -26,6 +26,8 @@ struct ByteFactors {
   Tensor zero;
 };
 
+bool IsByte(v1::DType dtype);
+
 // Whether something is around what the windows slide over.
 bool IsPadded(const Window& window);
 
@@ -38,6 +40,20 @@ std::optional<ByteFactors> ByteFactorsOf(Node& node, Tensor x, Tensor zero, Tens
 absl::StatusOr<Tensor> ConvolvedBytes(Node& node, const ByteFactors& factors, int64_t groups, const Window& window);
 // Those of a product of matrices, each turned first if it says so.
 Tensor MultipliedBytes(Node& node, const ByteFactors& factors, bool turned_x = false, bool turned_weight = false);
+
+// A product of floats that DequantizeLinear made of such factors:
+//
+//   sum of (x - z) * x_scale * w * w_scale  =  (sum of (x - z) * w) * (x_scale * w_scale)
+//
+// The sum of integers is exact, and rounded once when it becomes a float; the sum of floats is rounded at each term, so
+// the two may differ by as much as that.
+struct ScaledFactors {
+  ByteFactors factors;
+  Tensor scale;  // of the sums: of shape (), or one for each channel
+};
+// Of the inputs 0, x, and 1, the weight, if they are that: x has one scale, the weight may have one for each place
+// along its axis `channels`, and the sum of `terms` products does not wrap. Else none.
+std::optional<ScaledFactors> ScaledFactorsOf(Node& node, int64_t channels, int64_t terms, bool padded = false);
 
 }  // namespace kiln::onnx
 

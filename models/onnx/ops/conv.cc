@@ -16,9 +16,18 @@ absl::StatusOr<std::vector<int64_t>> KernelOf(Node& node, Tensor weight) {
 }
 
 Result Conv(Node& node) {
-  KILN_ASSIGN_OR_RETURN(auto kernel, KernelOf(node, node.In(1)));
-  KILN_ASSIGN_OR_RETURN(const Window window, WindowOf(node, node.In(0), std::move(kernel)));
-  return Convolved(node, node.In(0), node.In(1), node.In(2), node.Int("group", 1), window);
+  const Tensor x = node.In(0), weight = node.In(1), bias = node.In(2);
+  KILN_ASSIGN_OR_RETURN(auto kernel, KernelOf(node, weight));
+  KILN_ASSIGN_OR_RETURN(const Window window, WindowOf(node, x, std::move(kernel)));
+  KILN_ASSIGN_OR_RETURN(const Shape filter, node.Dims(weight));
+  const int64_t groups = node.Int("group", 1);
+  const auto terms = ElementCount(Shape(filter.begin() + 1, filter.end()));
+  const auto scaled = terms ? ScaledFactorsOf(node, 0, *terms, IsPadded(window)) : std::nullopt;
+  if (!scaled) return Convolved(node, x, weight, bias, groups, window);
+  KILN_ASSIGN_OR_RETURN(const Tensor sum, ConvolvedBytes(node, scaled->factors, groups, window));
+  const Tensor scale = scaled->scale.rank() == 0 ? scaled->scale : Along(scaled->scale, 1, x.rank());
+  const Tensor product = Cast(sum, v1::FLOAT32) * scale;
+  return bias.valid() ? product + Along(bias, 1, x.rank()) : product;
 }
 
 // The input with stride - 1 zeros between its elements, under the filters turned round.

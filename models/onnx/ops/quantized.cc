@@ -52,6 +52,22 @@ Result QuantizeLinear(Node& node) {
   return SaturatedWhole(quotient, dtype);
 }
 
+// For the products of it that are sums of integers (byte_products.h). The floats are made all the same: who else wants
+// them has them, and if nobody does, they are not in the program.
+absl::Status Remember(Node& node, Tensor made) {
+  const Tensor x = node.In(0), scale = node.In(1);
+  const bool floats = made.dtype() == v1::FLOAT32 && scale.dtype() == v1::FLOAT32;
+  if (!floats || !IsByte(x.dtype()) || scale.rank() > 1 || node.Int("block_size") != 0) return absl::OkStatus();
+  Dequantized from{x, scale, node.In(2)};
+  if (scale.rank() == 0 || scale.size(0) == 1) {
+    from.scale = Reshape(scale, Sizes());
+  } else {
+    KILN_ASSIGN_OR_RETURN(from.axis, node.Axis(node.Int("axis", 1), x.rank()));
+  }
+  node.RememberDequantized(made, from);
+  return absl::OkStatus();
+}
+
 Result DequantizeLinear(Node& node) {
   const Tensor x = node.In(0);
   KILN_ASSIGN_OR_RETURN(const Tensor scale, Spread(node, node.In(1), x));
@@ -66,7 +82,9 @@ Result DequantizeLinear(Node& node) {
   if (node.HasAttribute("output_dtype") && node.Int("output_dtype") != 0) {
     KILN_ASSIGN_OR_RETURN(dtype, DTypeOf(static_cast<int>(node.Int("output_dtype"))));
   }
-  return Cast(centred * Cast(scale, v1::FLOAT32), dtype);
+  const Tensor made = Cast(centred * Cast(scale, v1::FLOAT32), dtype);
+  KILN_RETURN_IF_ERROR(Remember(node, made));
+  return made;
 }
 
 Result DynamicQuantizeLinear(Node& node) {
