@@ -1,5 +1,6 @@
 // The beginning and the end of an import: from a file to inputs and initialisers, and from
 // outputs to a program.
+#include <algorithm>
 #include <fstream>
 #include <set>
 #include <utility>
@@ -94,7 +95,9 @@ Tensor Importer::Make(HostTensor value, const std::string& name) {
                          : wide          ? graph_.Constant(static_cast<uint64_t>(integer), value.dtype)
                                          : graph_.Constant(integer, value.dtype));
     }
-    return value.shape.empty() ? elements[0] : client::Reshape(client::Stack(elements), value.shape);
+    const Tensor made = value.shape.empty() ? elements[0] : client::Reshape(client::Stack(elements), value.shape);
+    if (made.valid()) inline_.try_emplace(made.node(), std::move(value));
+    return made;
   }
   if (count == 0) return graph_.Zeros(value.shape, value.dtype);
   if (next_slot_ >= kSlots)
@@ -102,6 +105,24 @@ Tensor Importer::Make(HostTensor value, const std::string& name) {
   const Tensor param = graph_.Param(next_slot_, value.dtype, value.shape, Shown(name));
   model_.constants.push_back({name, next_slot_++, std::move(value)});
   return param;
+}
+
+const HostTensor* Importer::Held(Tensor tensor) const {
+  if (!tensor.valid()) return nullptr;
+  const auto found = inline_.find(tensor.node());
+  if (found != inline_.end()) return &found->second;
+  const v1::UOp& uop = graph_.uop(tensor.node());
+  if (uop.op() != v1::PARAM) return nullptr;
+  const auto constant = std::ranges::lower_bound(model_.constants, uop.buffer().slot(), {}, &Model::Constant::slot);
+  return constant != model_.constants.end() && constant->slot == uop.buffer().slot() ? &constant->value : nullptr;
+}
+
+// What is made counts as what is read does.
+bool Importer::MayAddUp(int64_t bytes, int64_t made) {
+  if (bytes > options_.limits.added_bytes - added_up_ || made > source_.bytes_left) return false;
+  added_up_ += bytes;
+  source_.bytes_left -= made;
+  return true;
 }
 
 absl::StatusOr<Sizes> Importer::ShapeOf(const std::string& name, const ::onnx::TypeProto& type) {

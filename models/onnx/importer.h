@@ -48,8 +48,12 @@ class Importer {
   client::Graph& graph() { return graph_; }
   KnownValues& known() { return known_; }
   TensorSource& source() { return source_; }
+  // By the node that DequantizeLinear made. Equal nodes are one node and have one value, so any of them will do.
+  absl::flat_hash_map<uint32_t, Dequantized>& dequantized() { return dequantized_; }
   const ImportOptions& options() const { return options_; }
   client::Tensor Make(client::HostTensor value, const std::string& name);
+  const client::HostTensor* Held(client::Tensor tensor) const;
+  bool MayAddUp(int64_t bytes, int64_t made);
   absl::StatusOr<std::vector<Value>> RunGraph(const ::onnx::GraphProto& graph, const Scope& outer,
                                               std::vector<Value> inputs);
 
@@ -71,10 +75,14 @@ class Importer {
   client::Graph graph_;
   KnownValues known_;
   Model model_;
+  // What Make has put into the program itself, by its node.
+  absl::flat_hash_map<uint32_t, client::HostTensor> inline_;
+  absl::flat_hash_map<uint32_t, Dequantized> dequantized_;
   size_t results_ = 0;  // of the graph, so far
   // Variables by the name of their dimension.
   std::map<std::string, client::Size> variables_;
   std::map<std::pair<std::string, std::string>, const ::onnx::FunctionProto*> functions_;
+  int64_t added_up_ = 0;
   int64_t nodes_ = 0;
   int64_t depth_ = 0;
   uint32_t next_slot_ = 0;

@@ -93,6 +93,20 @@ absl::StatusOr<const ::onnx::GraphProto*> Node::GraphOf(absl::string_view name) 
 
 const Known* Node::Find(Tensor tensor) { return importer_.known().Find(tensor); }
 
+const client::HostTensor* Node::Held(Tensor tensor) const { return importer_.Held(tensor); }
+
+bool Node::MayAddUp(int64_t bytes, int64_t made) { return importer_.MayAddUp(bytes, made); }
+
+const Dequantized* Node::DequantizedFrom(size_t input) const {
+  const Tensor made = In(input);
+  const auto found = importer_.dequantized().find(made.node());
+  return made.valid() && found != importer_.dequantized().end() ? &found->second : nullptr;
+}
+
+void Node::RememberDequantized(Tensor made, Dequantized from) {
+  if (made.valid()) importer_.dequantized().insert_or_assign(made.node(), from);
+}
+
 absl::StatusOr<std::vector<int64_t>> Node::Integers(size_t input) {
   const Known* known = Find(In(input));
   const auto numbers = known != nullptr ? known->Numbers() : std::nullopt;

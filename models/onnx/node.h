@@ -75,6 +75,14 @@ class Node {
   absl::StatusOr<int64_t> Integer(size_t input);
   // Integers that may depend on variables.
   absl::StatusOr<client::Sizes> SizesIn(size_t input);
+  // The elements of a tensor that the file itself holds; null for all else, what callers offer (ImportOptions) too.
+  // Until the next tensor is made.
+  const client::HostTensor* Held(client::Tensor tensor) const;
+  // Whether so many bytes that the file holds may be added up at import, to a tensor of so many; they are then counted.
+  bool MayAddUp(int64_t bytes, int64_t made);
+  // What an input was dequantized from; null for all else. Until RememberDequantized.
+  const Dequantized* DequantizedFrom(size_t input) const;
+  void RememberDequantized(client::Tensor made, Dequantized from);
   // An axis from 0, of so many.
   absl::StatusOr<int64_t> Axis(int64_t axis, int64_t rank) const;
   absl::StatusOr<std::vector<int64_t>> Axes(std::vector<int64_t> axes, int64_t rank) const;

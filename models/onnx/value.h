@@ -2,6 +2,7 @@
 #ifndef KILN_MODELS_ONNX_VALUE_H_
 #define KILN_MODELS_ONNX_VALUE_H_
 
+#include <cstdint>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -26,6 +27,14 @@ struct Value {
   client::Tensor tensor;
   std::optional<std::vector<client::Tensor>> sequence;
   bool empty_optional = false;
+};
+
+// What DequantizeLinear made float32 of: (values - zero) * scale.
+struct Dequantized {
+  client::Tensor values;          // int8 or uint8
+  client::Tensor scale;           // of shape (), or one for each place along `axis`
+  client::Tensor zero;            // invalid where it is 0
+  std::optional<int64_t> axis{};  // from 0
 };
 
 // In the order of the node's outputs. An op with one writes `return tensor;`.

@@ -1,6 +1,7 @@
 // Convolutions.
 //
 // Tested by models/onnx/import_test.cc and tests/onnx/onnx_test.py.
+#include "models/onnx/ops/byte_products.h"
 #include "models/onnx/ops/spatial.h"
 
 namespace kiln::onnx {
@@ -15,9 +16,18 @@ absl::StatusOr<std::vector<int64_t>> KernelOf(Node& node, Tensor weight) {
 }
 
 Result Conv(Node& node) {
-  KILN_ASSIGN_OR_RETURN(auto kernel, KernelOf(node, node.In(1)));
-  KILN_ASSIGN_OR_RETURN(const Window window, WindowOf(node, node.In(0), std::move(kernel)));
-  return Convolved(node, node.In(0), node.In(1), node.In(2), node.Int("group", 1), window);
+  const Tensor x = node.In(0), weight = node.In(1), bias = node.In(2);
+  KILN_ASSIGN_OR_RETURN(auto kernel, KernelOf(node, weight));
+  KILN_ASSIGN_OR_RETURN(const Window window, WindowOf(node, x, std::move(kernel)));
+  KILN_ASSIGN_OR_RETURN(const Shape filter, node.Dims(weight));
+  const int64_t groups = node.Int("group", 1);
+  const auto terms = ElementCount(Shape(filter.begin() + 1, filter.end()));
+  const auto scaled = terms ? ScaledFactorsOf(node, 0, *terms, IsPadded(window)) : std::nullopt;
+  if (!scaled) return Convolved(node, x, weight, bias, groups, window);
+  KILN_ASSIGN_OR_RETURN(const Tensor sum, ConvolvedBytes(node, scaled->factors, groups, window));
+  const Tensor scale = scaled->scale.rank() == 0 ? scaled->scale : Along(scaled->scale, 1, x.rank());
+  const Tensor product = Cast(sum, v1::FLOAT32) * scale;
+  return bias.valid() ? product + Along(bias, 1, x.rank()) : product;
 }
 
 // The input with stride - 1 zeros between its elements, under the filters turned round.
@@ -89,19 +99,22 @@ Tensor Centred(Tensor x, Tensor zero, int64_t axis) {
   return wide - (zero.rank() == 1 && zero.size(0) != 1 ? Along(point, axis, x.rank()) : Reshape(point, Sizes()));
 }
 
-Result ConvInteger(Node& node) {
-  KILN_ASSIGN_OR_RETURN(auto kernel, KernelOf(node, node.In(1)));
-  KILN_ASSIGN_OR_RETURN(const Window window, WindowOf(node, node.In(0), std::move(kernel)));
-  return Convolved(node, Centred(node.In(0), node.In(2), 1), Centred(node.In(1), node.In(3), 0), Tensor(),
-                   node.Int("group", 1), window);
-}
-
-Result QLinearConv(Node& node) {
-  const Tensor x = node.In(0), weight = node.In(3);
+// By 8-bit factors where that is possible, else by what is left of them without their zero points.
+absl::StatusOr<Tensor> IntegerSum(Node& node, Tensor x, Tensor zero, Tensor weight, Tensor weight_zero) {
   KILN_ASSIGN_OR_RETURN(auto kernel, KernelOf(node, weight));
   KILN_ASSIGN_OR_RETURN(const Window window, WindowOf(node, x, std::move(kernel)));
-  KILN_ASSIGN_OR_RETURN(const Tensor sum, Convolved(node, Centred(x, node.In(2), 1), Centred(weight, node.In(5), 0),
-                                                    node.In(8), node.Int("group", 1), window));
+  const int64_t groups = node.Int("group", 1);
+  const auto factors = ByteFactorsOf(node, x, zero, weight, weight_zero, IsPadded(window));
+  if (factors) return ConvolvedBytes(node, *factors, groups, window);
+  return Convolved(node, Centred(x, zero, 1), Centred(weight, weight_zero, 0), Tensor(), groups, window);
+}
+
+Result ConvInteger(Node& node) { return IntegerSum(node, node.In(0), node.In(2), node.In(1), node.In(3)); }
+
+Result QLinearConv(Node& node) {
+  const Tensor x = node.In(0), bias = node.In(8);
+  KILN_ASSIGN_OR_RETURN(Tensor sum, IntegerSum(node, x, node.In(2), node.In(3), node.In(5)));
+  if (bias.valid()) sum = sum + Along(bias, 1, x.rank());
   Tensor scale =
       node.In(4).rank() == 1 && node.In(4).size(0) != 1 ? Along(node.In(4), 1, x.rank()) : Reshape(node.In(4), Sizes());
   scale = Reshape(node.In(1), Sizes()) * scale / Reshape(node.In(6), Sizes());

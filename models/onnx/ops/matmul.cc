@@ -3,6 +3,7 @@
 // Tested by models/onnx/import_test.cc and tests/onnx/onnx_test.py.
 #include <map>
 
+#include "models/onnx/ops/byte_products.h"
 #include "models/onnx/ops/common.h"
 
 namespace kiln::onnx {
@@ -13,15 +14,21 @@ using namespace client;  // NOLINT: the builder's functions are this room's word
 // Products of narrow floats are not rounded before they are added.
 Tensor Product(Tensor a, Tensor b) { return Cast(Matmul(Widened(a), Widened(b)), a.dtype()); }
 
-Result Multiply(Node& node) { return Product(node.In(0), node.In(1)); }
+// The product of inputs 0 and 1, matrices each turned first if it says so; of dequantized ones by integers.
+Tensor ProductOfInputs(Node& node, bool turned_a = false, bool turned_b = false) {
+  const Tensor a = node.In(0), b = node.In(1);
+  const int64_t columns = b.rank() > 1 ? b.rank() - (turned_b ? 2 : 1) : -1;  // a vector has none
+  const auto scaled = ScaledFactorsOf(node, columns, a.size(turned_a ? -2 : -1).greatest());
+  if (!scaled) return Product(turned_a ? Transpose(a) : a, turned_b ? Transpose(b) : b);
+  return Cast(MultipliedBytes(node, scaled->factors, turned_a, turned_b), v1::FLOAT32) * scaled->scale;
+}
+
+Result Multiply(Node& node) { return ProductOfInputs(node); }
 
 Result Gemm(Node& node) {
-  Tensor a = node.In(0), b = node.In(1);
-  if (a.rank() != 2 || b.rank() != 2) return node.Bad("takes matrices");
-  if (node.Int("transA") != 0) a = Transpose(a);
-  if (node.Int("transB") != 0) b = Transpose(b);
+  if (node.In(0).rank() != 2 || node.In(1).rank() != 2) return node.Bad("takes matrices");
   const double alpha = node.Float("alpha", 1), beta = node.Float("beta", 1);
-  Tensor product = Product(a, b);
+  Tensor product = ProductOfInputs(node, node.Int("transA") != 0, node.Int("transB") != 0);
   const bool real = IsFloat(product.dtype());
   if (!real && (alpha != 1 || beta != 1)) return node.Refuse("alpha and beta beside integers");
   if (alpha != 1) product = product * alpha;

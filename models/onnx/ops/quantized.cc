@@ -1,6 +1,7 @@
 // Integers that stand for floats: x = (q - zero point) * scale.
 //
 // Tested by models/onnx/import_test.cc and tests/onnx/onnx_test.py.
+#include "models/onnx/ops/byte_products.h"
 #include "models/onnx/ops/common.h"
 
 namespace kiln::onnx {
@@ -51,6 +52,22 @@ Result QuantizeLinear(Node& node) {
   return SaturatedWhole(quotient, dtype);
 }
 
+// For the products of it that are sums of integers (byte_products.h). The floats are made all the same: who else wants
+// them has them, and if nobody does, they are not in the program.
+absl::Status Remember(Node& node, Tensor made) {
+  const Tensor x = node.In(0), scale = node.In(1);
+  const bool floats = made.dtype() == v1::FLOAT32 && scale.dtype() == v1::FLOAT32;
+  if (!floats || !IsByte(x.dtype()) || scale.rank() > 1 || node.Int("block_size") != 0) return absl::OkStatus();
+  Dequantized from{x, scale, node.In(2)};
+  if (scale.rank() == 0 || scale.size(0) == 1) {
+    from.scale = Reshape(scale, Sizes());
+  } else {
+    KILN_ASSIGN_OR_RETURN(from.axis, node.Axis(node.Int("axis", 1), x.rank()));
+  }
+  node.RememberDequantized(made, from);
+  return absl::OkStatus();
+}
+
 Result DequantizeLinear(Node& node) {
   const Tensor x = node.In(0);
   KILN_ASSIGN_OR_RETURN(const Tensor scale, Spread(node, node.In(1), x));
@@ -65,7 +82,9 @@ Result DequantizeLinear(Node& node) {
   if (node.HasAttribute("output_dtype") && node.Int("output_dtype") != 0) {
     KILN_ASSIGN_OR_RETURN(dtype, DTypeOf(static_cast<int>(node.Int("output_dtype"))));
   }
-  return Cast(centred * Cast(scale, v1::FLOAT32), dtype);
+  const Tensor made = Cast(centred * Cast(scale, v1::FLOAT32), dtype);
+  KILN_RETURN_IF_ERROR(Remember(node, made));
+  return made;
 }
 
 Result DynamicQuantizeLinear(Node& node) {
@@ -86,9 +105,13 @@ Tensor Centred(Tensor x, Tensor zero, bool rows) {
   return wide - (rows && zero.rank() == 1 ? Unsqueeze(point, -1) : point);
 }
 
-Result MatMulInteger(Node& node) {
-  return Matmul(Centred(node.In(0), node.In(2), true), Centred(node.In(1), node.In(3), false));
+// By 8-bit factors where that is possible, else by what is left of them without their zero points.
+Tensor IntegerSum(Node& node, Tensor a, Tensor zero_of_a, Tensor b, Tensor zero_of_b) {
+  if (const auto factors = ByteFactorsOf(node, a, zero_of_a, b, zero_of_b)) return MultipliedBytes(node, *factors);
+  return Matmul(Centred(a, zero_of_a, true), Centred(b, zero_of_b, false));
 }
+
+Result MatMulInteger(Node& node) { return IntegerSum(node, node.In(0), node.In(2), node.In(1), node.In(3)); }
 
 Tensor Scale(Tensor scale, bool rows) {
   const Tensor wide = Widened(scale);
@@ -97,7 +120,7 @@ Tensor Scale(Tensor scale, bool rows) {
 }
 
 Result QLinearMatMul(Node& node) {
-  const Tensor sum = Matmul(Centred(node.In(0), node.In(2), true), Centred(node.In(3), node.In(5), false));
+  const Tensor sum = IntegerSum(node, node.In(0), node.In(2), node.In(3), node.In(5));
   const Tensor scale = Scale(node.In(1), true) * Scale(node.In(4), false) / Scale(node.In(6), true);
   const Tensor zero = node.In(7).rank() == 1 && node.In(7).size(0) == 1 ? Reshape(node.In(7), Sizes()) : node.In(7);
   return SaturatedWhole(RoundEven(Cast(sum, v1::FLOAT32) * scale) + Cast(zero, v1::FLOAT32), node.In(7).dtype());

@@ -90,8 +90,8 @@ Tensor WindowsOf(Tensor padded, const Window& window) {
 }
 
 // windows (n, g, 1, out…, in/g, kernel…) times weight (1, g, out/g, 1…, in/g, kernel…), summed over the last.
-absl::StatusOr<Tensor> Convolved(Node& node, Tensor x, Tensor weight, Tensor bias, int64_t groups,
-                                 const Window& window) {
+absl::StatusOr<Tensor> SumOfWindows(Node& node, Tensor x, Tensor weight, int64_t groups, const Window& window,
+                                    const SumOptions& options) {
   KILN_ASSIGN_OR_RETURN(const int64_t in, node.Dim(x, 1));
   KILN_ASSIGN_OR_RETURN(const Shape filter, node.Dims(weight));
   const auto axes = static_cast<int64_t>(window.kernel.size());
@@ -101,7 +101,7 @@ absl::StatusOr<Tensor> Convolved(Node& node, Tensor x, Tensor weight, Tensor bia
                                  " do not fit ", groups, " groups and a kernel of ", ShapeText(window.kernel)));
   }
   const int64_t out = filter[0], each = in / groups;
-  const Tensor all = WindowsOf(Padded(Widened(x), window, 0), window);
+  const Tensor all = WindowsOf(Padded(x, window, options.fill), window);
   Sizes split = {x.size(0), groups, each}, left = {x.size(0), groups, 1}, right = {1, groups, out / groups},
         result = {x.size(0), out};
   std::vector<int64_t> order = {0, 1};
@@ -123,9 +123,19 @@ absl::StatusOr<Tensor> Convolved(Node& node, Tensor x, Tensor weight, Tensor bia
     order.push_back(3 + axes + i);
     summed.push_back(4 + axes + i);
   }
-  const Tensor patches = Reshape(Permute(Reshape(all, split), order), left);
-  const Tensor product = Cast(Reshape(Sum(patches * Reshape(Widened(weight), right), summed), result), x.dtype());
-  return bias.valid() ? product + Along(bias, 1, axes + 2) : product;
+  Tensor patches = Reshape(Permute(Reshape(all, split), order), left), filters = Reshape(weight, right);
+  if (options.dtype != v1::DTYPE_UNSPECIFIED) {
+    patches = Cast(patches, options.dtype);
+    filters = Cast(filters, options.dtype);
+  }
+  return Reshape(Sum(patches * filters, summed), result);
+}
+
+absl::StatusOr<Tensor> Convolved(Node& node, Tensor x, Tensor weight, Tensor bias, int64_t groups,
+                                 const Window& window) {
+  KILN_ASSIGN_OR_RETURN(const Tensor sum, SumOfWindows(node, Widened(x), Widened(weight), groups, window, {}));
+  const Tensor product = Cast(sum, x.dtype());
+  return bias.valid() ? product + Along(bias, 1, x.rank()) : product;
 }
 
 }  // namespace kiln::onnx

@@ -29,7 +29,17 @@ Tensor Apart(Tensor x, int64_t axis, int64_t stride);
 // Of a padded x: (batch, channels, windows…, kernel…).
 Tensor WindowsOf(Tensor padded, const Window& window);
 
-// The product of windows and filters: weight (out, in / groups, kernel…), bias (out) or invalid.
+struct SumOptions {
+  // What factors are widened to, last of all, so that narrow ones stay what they are in memory; else as they are.
+  v1::DType dtype = v1::DTYPE_UNSPECIFIED;
+  // What is around x.
+  client::Scalar fill = 0;
+};
+// The products of windows and filters, summed: weight (out, in / groups, kernel…).
+absl::StatusOr<Tensor> SumOfWindows(Node& node, Tensor x, Tensor weight, int64_t groups, const Window& window,
+                                    const SumOptions& options);
+
+// The same in x's dtype, narrow floats summed as wide ones; plus bias, (out) or invalid.
 absl::StatusOr<Tensor> Convolved(Node& node, Tensor x, Tensor weight, Tensor bias, int64_t groups,
                                  const Window& window);
 
