@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+
 #include "compiler/schedule/callify.h"
 #include "compiler/testing/read_text.h"
 
@@ -72,6 +74,29 @@ TEST_F(RealizeTest, ElementwiseValuesAreComputedWhereTheyAreUsed) {
     5 TUPLE [4]
   )")
                   .empty());
+}
+
+// A product widens its factors as it reads them: what is realised is the narrow numbers, if they are not there anyway.
+TEST_F(RealizeTest, NarrowFactorsAreKeptNarrow) {
+  const auto kept = [&](absl::string_view text) {
+    sink_ = Callify(graph_, ReadText(graph_, text))->sink;
+    absl::flat_hash_set<UOp*> wide;
+    for (UOp* uop : Toposort(sink_)) {
+      if (uop->op() == Op::CAST) wide.insert(uop);
+    }
+    EXPECT_EQ(wide.size(), 1u);
+    return KeepNarrow(sink_, wide, [](DType dtype) { return dtype == DType::kInt8; }, {});
+  };
+  const std::string param =
+      "0 CONST : weakint [] 4\n1 STACK [0]\n2 PARAM : int8 [1] slot=0\n3 CONST : weakint [] 1\n4 STACK [3]\n";
+  const auto computed = kept(param + "5 MUL [2, 2]\n6 CAST [5] to=int32\n7 MUL [6, 6]\n8 TUPLE [7]\n");
+  ASSERT_EQ(computed.size(), 1u);
+  EXPECT_EQ((*computed.begin())->op(), Op::MUL);
+  EXPECT_EQ((*computed.begin())->dtype(), DType::kInt8);
+  EXPECT_TRUE(kept(param + "5 CAST [2] to=int32\n6 MUL [5, 5]\n7 TUPLE [6]\n").empty());
+  // Nor are the zeros around a parameter worth a copy of it.
+  const std::string padded = "5 CONST : weakint [] 6\n6 STACK [5]\n7 PAD [2, 4, 6]\n8 CAST [7] to=int32\n";
+  EXPECT_TRUE(kept(param + padded + "9 MUL [8, 8]\n10 TUPLE [9]\n").empty());
 }
 
 TEST_F(RealizeTest, MarksComeOffAndWhatTheyStoodOnIsKept) {
