@@ -117,11 +117,14 @@ const HostTensor* Importer::Held(Tensor tensor) const {
   return constant != model_.constants.end() && constant->slot == uop.buffer().slot() ? &constant->value : nullptr;
 }
 
-// What is made counts as what is read does.
+// What the file itself holds keeps half of the slots, and its bytes: the program can add up by itself.
 bool Importer::MayAddUp(int64_t bytes, int64_t made) {
-  if (bytes > options_.limits.added_bytes - added_up_ || made > source_.bytes_left) return false;
+  if (bytes > options_.limits.added_bytes - added_up_ || made > options_.limits.constant_bytes / 4 - sums_made_ ||
+      next_slot_ >= kSlots / 2) {
+    return false;
+  }
   added_up_ += bytes;
-  source_.bytes_left -= made;
+  sums_made_ += made;
   return true;
 }
 

@@ -54,6 +54,7 @@ class Importer {
   client::Tensor Make(client::HostTensor value, const std::string& name);
   const client::HostTensor* Held(client::Tensor tensor) const;
   bool MayAddUp(int64_t bytes, int64_t made);
+  std::map<Node::SumKey, client::Tensor>& added() { return added_; }
   absl::StatusOr<std::vector<Value>> RunGraph(const ::onnx::GraphProto& graph, const Scope& outer,
                                               std::vector<Value> inputs);
 
@@ -82,7 +83,8 @@ class Importer {
   // Variables by the name of their dimension.
   std::map<std::string, client::Size> variables_;
   std::map<std::pair<std::string, std::string>, const ::onnx::FunctionProto*> functions_;
-  int64_t added_up_ = 0;
+  std::map<Node::SumKey, client::Tensor> added_;
+  int64_t added_up_ = 0, sums_made_ = 0;  // bytes
   int64_t nodes_ = 0;
   int64_t depth_ = 0;
   uint32_t next_slot_ = 0;

@@ -25,8 +25,8 @@ struct Limits {
   int64_t tensors = 50'000;
   // Bytes of all initialisers and constants together.
   int64_t constant_bytes = int64_t{16} << 30;
-  // Bytes of these that are added up at import (ops/byte_products.h), each as often as it is asked for. Over it nothing
-  // fails: the program then adds up itself.
+  // Bytes of these that are added up at import (ops/byte_products.h). Over it nothing fails: the program then adds up
+  // itself.
   int64_t added_bytes = int64_t{16} << 30;
   // Elements of one tensor that is computed at import, and of all of them together.
   int64_t known_elements = int64_t{1} << 16;

@@ -96,6 +96,7 @@ const Known* Node::Find(Tensor tensor) { return importer_.known().Find(tensor); 
 const client::HostTensor* Node::Held(Tensor tensor) const { return importer_.Held(tensor); }
 
 bool Node::MayAddUp(int64_t bytes, int64_t made) { return importer_.MayAddUp(bytes, made); }
+client::Tensor& Node::AddedUp(const SumKey& key) { return importer_.added()[key]; }
 
 const Dequantized* Node::DequantizedFrom(size_t input) const {
   const Tensor made = In(input);

@@ -16,6 +16,7 @@
 
 #include <cstdint>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -80,6 +81,10 @@ class Node {
   const client::HostTensor* Held(client::Tensor tensor) const;
   // Whether so many bytes that the file holds may be added up at import, to a tensor of so many; they are then counted.
   bool MayAddUp(int64_t bytes, int64_t made);
+  // What that gave, by the weight's node, the first axis and how many after it, and the factor: of one weight in many
+  // nodes it is one tensor. Invalid until it is set.
+  using SumKey = std::tuple<uint32_t, int64_t, int64_t, uint32_t>;
+  client::Tensor& AddedUp(const SumKey& key);
   // What an input was dequantized from; null for all else. Until RememberDequantized.
   const Dequantized* DequantizedFrom(size_t input) const;
   void RememberDequantized(client::Tensor made, Dequantized from);

@@ -43,6 +43,7 @@ onnx::ImportOptions OptionsOf(const LoadSettings& settings) {
   const auto most = static_cast<int64_t>(std::min<uint64_t>(settings.max_bytes, INT64_MAX));
   options.limits.file_bytes = std::min(options.limits.file_bytes, most);
   options.limits.constant_bytes = std::min(options.limits.constant_bytes, most);
+  options.limits.added_bytes = std::min(options.limits.added_bytes, most);
   return options;
 }
 

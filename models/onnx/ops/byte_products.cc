@@ -1,6 +1,7 @@
 // Tested by tests/onnx/byte_products_test.cc and tests/onnx/onnx_test.py.
 #include "models/onnx/ops/byte_products.h"
 
+#include <algorithm>
 #include <limits>
 
 namespace kiln::onnx {
@@ -16,9 +17,20 @@ bool IsZero(Node& node, Tensor zero) {
   return held != nullptr && std::all_of(held->bytes.begin(), held->bytes.end(), [](char byte) { return byte == 0; });
 }
 
+// Adds `rows` rows of so many numbers each. A column alone is added up in a register.
 template <typename T>
-void AddRow(const char* row, size_t count, uint32_t* sums) {
-  for (size_t i = 0; i < count; ++i) sums[i] += static_cast<uint32_t>(static_cast<int32_t>(static_cast<T>(row[i])));
+void AddRows(const char* bytes, int64_t rows, size_t width, uint32_t* sums) {
+  const auto number = [bytes](size_t at) { return static_cast<uint32_t>(int32_t{static_cast<T>(bytes[at])}); };
+  const auto count = static_cast<size_t>(rows) * width;
+  if (width == 1) {
+    uint32_t sum = 0;
+    for (size_t at = 0; at < count; ++at) sum += number(at);
+    *sums += sum;
+    return;
+  }
+  for (size_t row = 0; row < count; row += width) {
+    for (size_t i = 0; i < width; ++i) sums[i] += number(row + i);
+  }
 }
 
 // x's zero point times the sums of the weight over `axis` and `more` after it; the axes around them are left.
@@ -35,29 +47,28 @@ Tensor Excess(Node& node, const ByteFactors& factors, int64_t axis, int64_t more
     }
   }
   const int64_t count = ElementCount(kept).value_or(0);
-  if (held == nullptr || count == 0 || !node.MayAddUp(static_cast<int64_t>(held->bytes.size()), 4 * count)) {
+  const uint32_t times = factors.number ? static_cast<uint32_t>(*factors.number) : 1;
+  Tensor& added = node.AddedUp({factors.weight.node(), axis, more, times});
+  // A sum is four bytes: of fewer numbers it is no less than they are.
+  const bool few = held == nullptr || count == 0 || 4 * count > static_cast<int64_t>(held->bytes.size());
+  if (!added.valid() && (few || !node.MayAddUp(static_cast<int64_t>(held->bytes.size()), 4 * count))) {
     std::vector<int64_t> axes(static_cast<size_t>(more) + 1);
     std::iota(axes.begin(), axes.end(), axis);
     const Tensor sums = Sum(Cast(factors.weight, v1::INT32), axes);
     return factors.number ? sums * *factors.number : sums * factors.zero;
   }
-  std::vector<uint32_t> sums(static_cast<size_t>(count));
-  const auto width = static_cast<size_t>(after);
-  const char* row = held->bytes.data();
-  for (size_t begin = 0; begin < sums.size(); begin += width) {
-    for (int64_t i = 0; i < summed; ++i, row += width) {
-      if (held->dtype == v1::INT8) {
-        AddRow<int8_t>(row, width, &sums[begin]);
-      } else {
-        AddRow<uint8_t>(row, width, &sums[begin]);
-      }
-    }
+  if (!added.valid()) {
+    std::vector<uint32_t> sums(static_cast<size_t>(count));
+    const auto width = static_cast<size_t>(after);
+    const auto add = held->dtype == v1::INT8 ? AddRows<int8_t> : AddRows<uint8_t>;
+    for (size_t begin = 0; begin < sums.size(); begin += width)
+      add(held->bytes.data() + begin * static_cast<size_t>(summed), summed, width, &sums[begin]);
+    std::vector<int32_t> numbers(sums.size());
+    std::transform(sums.begin(), sums.end(), numbers.begin(),
+                   [times](uint32_t sum) { return static_cast<int32_t>(sum * times); });
+    added = node.Make(HostTensor::Of(std::move(kept), numbers));
   }
-  std::vector<int32_t> numbers;
-  const uint32_t times = factors.number ? static_cast<uint32_t>(*factors.number) : 1;
-  for (const uint32_t sum : sums) numbers.push_back(static_cast<int32_t>(sum * times));
-  const Tensor made = node.Make(HostTensor::Of(std::move(kept), numbers));
-  return factors.number ? made : made * factors.zero;
+  return factors.number ? added : added * factors.zero;
 }
 
 }  // namespace

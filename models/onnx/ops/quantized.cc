@@ -58,6 +58,7 @@ absl::Status Remember(Node& node, Tensor made) {
   const Tensor x = node.In(0), scale = node.In(1);
   const bool floats = made.dtype() == v1::FLOAT32 && scale.dtype() == v1::FLOAT32;
   if (!floats || !IsByte(x.dtype()) || scale.rank() > 1 || node.Int("block_size") != 0) return absl::OkStatus();
+  if (made.sizes() != x.sizes()) return absl::OkStatus();
   Dequantized from{x, scale, node.In(2)};
   if (scale.rank() == 0 || scale.size(0) == 1) {
     from.scale = Reshape(scale, Sizes());
