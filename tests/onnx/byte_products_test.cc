@@ -163,6 +163,24 @@ std::vector<int32_t> Multiplied(const Whole& a, const Whole& b, const std::vecto
   return sums;
 }
 
+TEST(ByteProducts, AWeightIsAddedUpOnceForAllThatMultiplyByIt) {
+  const Whole a = Drawn(kUint8, {4, 6}, 1), b = Drawn(kUint8, {4, 6}, 2), weight = Drawn(kInt8, {6, 20}, 3);
+  QuantizedModel model;
+  model.Input("a", a);
+  model.Input("b", b);
+  model.Constant("weight", weight);
+  model.Constant("zero", {kUint8, {}, {9}});
+  model.Node("MatMulInteger", {"a", "weight", "zero"}, "of_a");
+  model.Node("MatMulInteger", {"b", "weight", "zero"}, "of_b");
+  model.Node("Add", {"of_a", "of_b"});
+  std::vector<int32_t> expected = Multiplied(a, weight, {9});
+  const std::vector<int32_t> more = Multiplied(b, weight, {9});
+  for (size_t i = 0; i < expected.size(); ++i) expected[i] += more[i];
+  EXPECT_EQ(model.Run<int32_t>(), expected);
+  EXPECT_TRUE(model.SumsBytes());
+  EXPECT_EQ(model.model().constants.size(), 2) << "the weight, and its columns' sums";
+}
+
 TEST(ByteProducts, MatricesOfAnyRank) {
   const Whole wide = Drawn(kInt8, {6, 5}, 8), column = Drawn(kInt8, {17}, 9);
   for (const auto& dims : {std::vector<int64_t>{4, 6}, {6}, {2, 3, 6}}) {
