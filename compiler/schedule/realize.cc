@@ -167,14 +167,11 @@ class Realization {
     return loops(a) == loops(b);
   }
 
-  // Whether a value with these users can be computed by the one kernel that needs it, in that one's loops. Several
-  // accesses that follow these are one.
+  // Whether a value with these users can be computed by the one kernel that needs it, in that one's loops.
   static bool InOneKernel(const UOp* value, const std::vector<Access>& mine) {
     const double size = SizeOf(value);
-    return std::all_of(mine.begin(), mine.end(), [&](const Access& access) {
-      return access.kernel == mine[0].kernel && access.evaluations <= size && !access.inside_reduce &&
-             IterationsOf(access.kernel) <= size && (mine.size() == 1 || FollowsOuterLoops(value, access));
-    });
+    return mine.size() == 1 && mine[0].evaluations <= size && !mine[0].inside_reduce &&
+           IterationsOf(mine[0].kernel) <= size;
   }
 
   void Walk() {

@@ -52,13 +52,14 @@ TEST_F(RealizeTest, AProductIsStoredAsTheLastValueThatAllOfItGoesThrough) {
     5 PARAM : float32 [3] slot=1
     6 MUL [4, 5]
     7 REDUCE [6] ADD axes=(2)
-    8 MUL [7, 7]
-    9 ADD [8, 7]
-    10 EXP2 [9]
-    11 PARAM : float32 [3] slot=2
-    12 MUL [10, 11]
-    13 REDUCE [12] ADD axes=(1)
-    14 TUPLE [13]
+    8 SQRT [7]
+    9 MUL [8, 8]
+    10 ADD [9, 8]
+    11 EXP2 [10]
+    12 PARAM : float32 [3] slot=2
+    13 MUL [11, 12]
+    14 REDUCE [13] ADD axes=(1)
+    15 TUPLE [14]
   )");
   ASSERT_EQ(chosen.size(), 1u);
   EXPECT_EQ((*chosen.begin())->op(), Op::EXP2);
