@@ -36,10 +36,10 @@ constexpr double kLittleWork = 1 << 16;
 // And what every thread does for itself is less.
 constexpr double kRepeatedWork = 1 << 12;
 
-// What is made of a product's element in its kernel, at most: so many values; and how many are looked at for all
-// products together.
-constexpr size_t kMostFollowed = 256;
-constexpr size_t kMostFollowedInAll = 1 << 22;
+// A product's kernel computes at most so many values of each element.
+constexpr size_t kMaxFollowed = 256;
+// To find them, at most so many uses of values are looked at, for all products of a graph together.
+constexpr size_t kMaxFollowSteps = 1 << 22;
 
 // What one kernel computes in its outer loops, at most.
 constexpr int kMaxReduces = 8;
@@ -126,8 +126,8 @@ class Realization {
     const auto follow = [&](UOp* uop) {
       const std::vector<UOp*>& users = users_[uop];
       open += users.size();
-      if (open > kMostFollowed || followed_in_all_ > kMostFollowedInAll) return false;
-      followed_in_all_ += users.size();
+      if (open > kMaxFollowed || follow_steps_ > kMaxFollowSteps) return false;
+      follow_steps_ += users.size();
       for (UOp* user : users) next[positions_.at(user)] = user;
       return true;
     };
@@ -142,7 +142,7 @@ class Realization {
       }
       return uses;
     };
-    for (bool more = follow(product); more && !next.empty() && followed.size() < kMostFollowed;) {
+    for (bool more = follow(product); more && !next.empty() && followed.size() < kMaxFollowed;) {
       UOp* const uop = next.begin()->second;
       next.erase(next.begin());
       const std::optional<size_t> used = uses(uop);
@@ -312,7 +312,7 @@ class Realization {
   absl::flat_hash_set<const UOp*> mixed_;     // kernels of REDUCEs in different loops
   absl::flat_hash_set<const UOp*> wanted_;    // kernels that could compute a product, were they not to compute others
   absl::flat_hash_set<const UOp*> finished_;  // what FollowProduct finds
-  size_t followed_in_all_ = 0;
+  size_t follow_steps_ = 0;
 };
 
 }  // namespace

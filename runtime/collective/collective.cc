@@ -14,6 +14,7 @@
 #include "runtime/collective/combiner.h"
 #include "runtime/collective/measure.h"
 #include "runtime/collective/vendor.h"
+#include "runtime/hal/wanted_copy.h"
 
 namespace kiln::runtime::collective {
 namespace {
@@ -27,10 +28,6 @@ constexpr KindRow kKindRows[kKinds] = {
     {"broadcast", 0},  {"scatter", 1},        {"gather", 1},     {"reduce", 0},
     {"all_gather", 1}, {"reduce_scatter", 1}, {"all_reduce", 2},
 };
-
-// The most bytes of a collective that is not looked at while it works: a millisecond or so of copying. All-to-all ends
-// early once nobody wants it; the other algorithms wait for each other in many places.
-constexpr uint64_t kMostUnstopped = 4 << 20;
 
 // One collective under way: what its participants see, and what they keep alive.
 struct Running {
@@ -107,7 +104,8 @@ void ChooseAlgorithm(Running& running, const Thresholds& thresholds, const hal::
   FillAddresses(running);
   const bool in_order = asked.deterministic_order && job.arithmetic != nullptr;
   const uint64_t bytes = job.count * job.item_bytes;
-  AlgorithmId id = bytes > kMostUnstopped ? kAllToAll : thresholds.Choose(job.kind, job.ranks, bytes, in_order);
+  // All-to-all ends early once nobody wants it; the other algorithms wait for each other in many places.
+  AlgorithmId id = bytes > hal::kMaxUnwatched ? kAllToAll : thresholds.Choose(job.kind, job.ranks, bytes, in_order);
   if (asked.algorithm.has_value()) id = *asked.algorithm;
   if (AlgorithmOf(id).run[static_cast<int>(job.kind)] == nullptr) id = kAllToAll;
   running.algorithm = &AlgorithmOf(id);

@@ -13,8 +13,9 @@
 
 namespace kiln::runtime::hal {
 
-// In bytes: what is not larger is over before anybody would miss a stop, and goes at once. Larger things are looked at
-// after as many.
+// In bytes. What moves no more than this takes a millisecond or so, and need not look whether it is still wanted.
+inline constexpr uint64_t kMaxUnwatched = 4 << 20;
+// After so many, what is watched looks again.
 inline constexpr uint64_t kWantedPiece = 1 << 20;
 
 // As memmove, and looks at `control` before each piece. The errors of LaunchControl::Check: one that came when some had

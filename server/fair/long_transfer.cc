@@ -18,10 +18,10 @@ using runtime::hal::Device;
 using runtime::hal::DoneCallback;
 using runtime::hal::LaunchControl;
 
-// In bytes. A millisecond or so: the queue does it as quickly.
-constexpr uint64_t kMostUnstopped = 4 << 20;
-
-bool IsLong(const BufferSlice& slice) { return slice.bytes > kMostUnstopped && slice.host_data() != nullptr; }
+// Only memory that the host sees can be copied in pieces.
+bool IsLong(const BufferSlice& slice) {
+  return slice.bytes > runtime::hal::kMaxUnwatched && slice.host_data() != nullptr;
+}
 
 // As work of the queue, whose outcome is that of `work`.
 void Submit(Device& device, uint64_t bytes, absl::AnyInvocable<absl::Status()> work, DoneCallback done) {

@@ -1,3 +1,4 @@
+// Tested by server/trace/trace_test.cc.
 #include "server/trace/stages.h"
 
 #include <algorithm>

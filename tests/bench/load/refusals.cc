@@ -33,7 +33,7 @@ namespace {
 
 // Of one caller, at most: more are refused.
 constexpr size_t kLine = 64;
-// Who fills the line, and who comes beside.
+// Two callers: the runs of the first fill the device's line, and those of the second could not end in time.
 constexpr uint64_t kCrowd = 1, kOther = 2;
 // Between two that are refused.
 constexpr absl::Duration kPause = absl::Milliseconds(1);
