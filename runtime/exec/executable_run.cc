@@ -42,6 +42,7 @@ void ExecutableRun::Submit(std::shared_ptr<LoadedExecutable> program, absl::Span
 
 void ExecutableRun::Run() {
   const Clock::time_point started = Clock::now();
+  control_.BeginWork();
   uint32_t launches = 0;
   // A run that waited too long in the queue ends here.
   absl::Status status = control_.Check();
@@ -53,6 +54,7 @@ void ExecutableRun::Run() {
   if (status.ok()) status = FillPointers();
   if (status.ok()) status = Walk(launches);
   status.Update(program_->device().FinishLaunches());
+  control_.EndWork();
   const Clock::duration ran = Clock::now() - started - absl::ToChronoNanoseconds(control_.away());
   arena_charge_.Release();
 

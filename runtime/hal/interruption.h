@@ -6,6 +6,7 @@
 
 #include "absl/time/time.h"
 #include "base/clock.h"
+#include "runtime/hal/core_time.h"
 
 namespace kiln::runtime::hal {
 
@@ -16,7 +17,10 @@ class Interruption {
   virtual ~Interruption() = default;
 
   // Whether the run has had its slice and somebody else waits. Costs a load while nobody does.
-  bool due() const { return asked_.load(std::memory_order_relaxed) && SteadyNow() >= until_; }
+  bool due() const { return asked() && SteadyNow() >= until_; }
+  // Whether somebody else waits.
+  bool asked() const { return asked_.load(std::memory_order_relaxed); }
+  absl::Duration slice() const { return slice_; }
 
   // Nothing of the run may be under way on any thread. Blocks while others have the device (Queue::Pause), or returns
   // at once.
@@ -25,15 +29,35 @@ class Interruption {
   // For how long others had the device within the run, so far. For the run's own thread, until it has ended.
   absl::Duration away() const { return away_; }
 
+  // The run's thread begins to work, or goes on: a slice begins, of which it is counted what it has of its cores. While
+  // nobody else waits it costs a load, and counts by the clock.
+  void BeginWork() {
+    works_ = true;
+    if (!asked()) return;
+    until_ = SteadyNow() + slice_;
+    cores_.Begin();
+  }
+  // It pauses, or has ended.
+  void EndWork() {
+    works_ = false;
+    cores_.End();
+  }
+  bool works() const { return works_; }
+  CoreTime& cores() { return cores_; }
+  const CoreTime& cores() const { return cores_; }
+
  protected:
-  // Whether somebody waits. It outlives this.
+  // Whether somebody waits: it outlives this.
   explicit Interruption(const std::atomic<bool>& asked) : asked_(asked) {}
 
+  absl::Duration slice_;
   absl::Time until_ = absl::InfinitePast();  // the slice lasts
   absl::Duration away_;
 
  private:
   const std::atomic<bool>& asked_;
+  bool works_ = false;
+  CoreTime cores_;
 };
 
 }  // namespace kiln::runtime::hal

@@ -67,7 +67,15 @@ struct Waiting final : runtime::hal::Interruption {
   // Its slice begins, and lasts for so long.
   void BeginSlice(absl::Time now, absl::Duration slice) {
     slice_began = now;
+    slice_ = slice;
     until_ = now + slice;
+  }
+  // What its run has had since it began to work, or its slice did.
+  absl::Duration SliceSoFar(absl::Time now) const {
+    // By the clock, since what was before it at the device has ended.
+    const absl::Duration passed = now - std::max(slice_began, places.front().line->worked_since);
+    const absl::Duration counted = cores().SoFar();
+    return std::max(counted < absl::ZeroDuration() ? passed : std::min(passed, counted), absl::ZeroDuration());
   }
   // It goes on, and is not asked before then.
   void GoOnUntil(absl::Time until) { until_ = until; }

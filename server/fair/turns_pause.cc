@@ -16,6 +16,13 @@
 #include "server/metrics/labels.h"
 
 namespace kiln::server {
+namespace {
+
+// Who has a tenth of a device, or more, has it for whole slices; who has less, for less, but not for less than a quarter.
+constexpr double kWholeSlices = 10;
+constexpr double kLeastSlice = 0.25;
+
+}  // namespace
 
 void Turns::Measured(const Waiting& waiting, uint64_t ns, absl::Time now, bool ended) {
   const Account* const account = waiting.request.control.account;
@@ -27,6 +34,13 @@ void Turns::Measured(const Waiting& waiting, uint64_t ns, absl::Time now, bool e
   }
 }
 
+// One's part of a second is kept to about a slice, so who has little of a second has short ones.
+absl::Duration Turns::SliceOf(const Waiting& waiting) const {
+  const Waiting::Place& place = waiting.places.front();
+  const double part = place.line->shares.PartOf(NumberOf(TenantOf(waiting.request.control.account)));
+  return options_.slice * std::clamp(kWholeSlices * part, kLeastSlice, 1.0);
+}
+
 void Turns::GiveWay(Waiting& waiting) {
   Waiting::Place& place = waiting.places.front();
   DeviceLine& line = *place.line;
@@ -34,16 +48,22 @@ void Turns::GiveWay(Waiting& waiting) {
   runtime::hal::Work* const continuation = queue.Continuation();
   const absl::Time now = SteadyNow();
   if (continuation == nullptr) return waiting.GoOnUntil(now + options_.slice);  // others may have gone on by then
+  const bool works = waiting.works(), counts = waiting.cores().counts();
+  waiting.EndWork();
   {
     absl::MutexLock lock(&mutex_);
-    // Since what was before it at the device has ended.
-    const absl::Duration used = now - std::max(waiting.slice_began, line.worked_since);
+    // By the clock, since what was before it at the device has ended.
+    const absl::Duration passed = now - std::max(waiting.slice_began, line.worked_since);
+    const absl::Duration used = counts ? waiting.cores().had() : passed;
     const auto used_ns = static_cast<uint64_t>(std::max<int64_t>(0, absl::ToInt64Nanoseconds(used)));
     waiting.settled_ns += used_ns;
     Measured(waiting, used_ns, now, /*ended=*/false);
-    waiting.BeginSlice(now, options_.slice);
+    waiting.BeginSlice(now, SliceOf(waiting));
     line.worked_since = now;
-    if (!line.queue.Pause(place.entry, used_ns)) return;
+    if (!line.queue.Pause(place.entry, used_ns)) {
+      if (works) waiting.BeginWork();
+      return;
+    }
     waiting.continuation = continuation;
     waiting.missing = 1;
     ++paused_;
@@ -54,8 +74,11 @@ void Turns::GiveWay(Waiting& waiting) {
   queue.Pause();
   const absl::Time back = SteadyNow();
   waiting.WasAway(back - now);
-  absl::MutexLock lock(&mutex_);
-  waiting.BeginSlice(back, options_.slice);
+  {
+    absl::MutexLock lock(&mutex_);
+    waiting.BeginSlice(back, SliceOf(waiting));
+  }
+  if (works) waiting.BeginWork();
 }
 
 runtime::hal::Work* Turns::TakeContinuation(Waiting& waiting) {
@@ -80,7 +103,7 @@ void Turns::Rush() {
       Waiting::Place& place = waiting->places.front();
       gone.push_back({waiting->request.devices.front()->queue(), TakeContinuation(*waiting), place.line,
                       place.line->queue.Rush(place.entry)});
-      waiting->BeginSlice(SteadyNow(), options_.slice);
+      waiting->BeginSlice(SteadyNow(), SliceOf(*waiting));
       waiting->missing = 0;
       Add(place.line, lines);
     }

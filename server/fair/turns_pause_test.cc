@@ -122,6 +122,35 @@ TEST_F(TurnsPauseTest, WhatOthersHadIsNotCountedAsItsOwn) {
   EXPECT_EQ(MeasuredOf(), a_.device_ns() + b_.device_ns());
 }
 
+// The system has its cores while another tenant waits: that is nobody's time, and the tenant does not pay for it.
+TEST_F(TurnsPauseTest, ForHowLongItStoodStillIsNotItsTime) {
+  constexpr absl::Duration kStill = absl::Milliseconds(30);
+  std::atomic<bool> over{false};
+  absl::Notification ended;
+  absl::Duration paused;  // its first slice
+  const absl::Time begin = SteadyNow();
+  Run(&a_, [&](runtime::hal::Interruption* interruption) {
+    while (!interruption->asked()) {
+    }
+    interruption->BeginWork();
+    absl::SleepFor(kStill);
+    GiveWayUntil(interruption, over);
+    paused = absl::Nanoseconds(MeasuredOf() - b_.device_ns());
+    absl::SleepFor(kStill);  // nobody waits any more
+    interruption->EndWork();
+    EXPECT_GE(interruption->cores().kept(), kStill - absl::Milliseconds(1));
+    ended.Notify();
+  });
+  Run(&b_, [&](runtime::hal::Interruption*) { over = true; });
+  ended.WaitForNotification();
+  runtime::hal::DrainAll(devices_);
+  const absl::Duration passed = SteadyNow() - begin;
+  EXPECT_LE(paused, passed - 2 * kStill);
+  EXPECT_LE(absl::Nanoseconds(a_.device_ns()), passed - kStill + absl::Milliseconds(1));
+  EXPECT_GE(absl::Nanoseconds(a_.device_ns()), kStill) << "while nobody waits, it counts by the clock";
+  EXPECT_EQ(MeasuredOf(), a_.device_ns() + b_.device_ns());
+}
+
 // Two that were thought small are with the device at once, and the time of the first is not the second's.
 TEST_F(TurnsPauseTest, WhatWasBeforeItAtTheDeviceIsNotCountedAsItsOwn) {
   std::atomic<bool> both{false}, over{false};
@@ -236,6 +265,41 @@ TEST_F(TurnsPauseTest, ASliceLasts) {
   waits = true;
   ended.WaitForNotification();
   runtime::hal::DrainAll(devices_);
+}
+
+// One's part of a second is kept to a slice, so who has a small part has short ones.
+TEST_F(TurnsPauseTest, SlicesAreByTheParts) {
+  Make(absl::Milliseconds(8));
+  std::atomic<bool> all{false};
+  Accounts accounts;  // with numbers of their own
+  std::vector<Account*> many;
+  for (int i = 0; i < 39; ++i) {
+    many.push_back(accounts.Of(absl::StrCat("heavy ", i)));
+    many.back()->SetShare(2, false);
+  }
+  absl::Duration alone, light, heavy;
+  Run(accounts.Of("first"), [&](runtime::hal::Interruption* interruption) {
+    alone = interruption->slice();
+    while (!all) {
+    }
+  });
+  absl::Notification ended;
+  int left = 39;
+  // Parts by weight are of what waits or runs as the slice begins: of 1 + 2 * 39, then two less for each.
+  for (Account* const each : many) {
+    Run(each, [&](runtime::hal::Interruption* interruption) {
+      if (left == 39) heavy = interruption->slice();
+      if (--left == 1) ended.Notify();
+    });
+  }
+  Run(accounts.Of("light"), [&](runtime::hal::Interruption* interruption) { light = interruption->slice(); });
+  all = true;
+  ended.WaitForNotification();
+  runtime::hal::DrainAll(devices_);
+  EXPECT_EQ(alone, absl::Milliseconds(8));
+  EXPECT_GE(heavy, absl::Milliseconds(8) * 0.25);
+  EXPECT_LT(heavy, absl::Milliseconds(8) * 0.27) << "a fortieth, ten times";
+  EXPECT_GE(light, absl::Milliseconds(8) * 0.25) << "no less than a quarter";
 }
 
 // One that has paused is told at once that it is not wanted any more, though another keeps the device for longer.

@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "runtime/drivers/cpu/machine.h"
+#include "runtime/hal/core_time.h"
 
 namespace kiln::runtime::cpu {
 namespace {
@@ -69,10 +70,13 @@ void WorkerPool::KeepOff() {
 }
 
 int64_t WorkerPool::RunShared(Loop& loop, const Range& range, Body body, const void* fn,
-                              absl::FunctionRef<bool()>* leave) {
+                              absl::FunctionRef<bool()>* leave, int64_t* more_ns) {
   loop.body = body;
   loop.fn = fn;
   loop.range = range;
+  loop.timed = more_ns != nullptr;
+  loop.longest_ns.store(0, std::memory_order_relaxed);
+  const int64_t own_began_ns = loop.timed ? hal::CoreTime::ThreadNs() : 0;
   loop.next.store(range.begin, std::memory_order_relaxed);
   // The closed state of the loop before, with nobody inside, becomes the open
   // state of this one; that publishes the fields above.
@@ -98,6 +102,10 @@ int64_t WorkerPool::RunShared(Loop& loop, const Range& range, Body body, const v
       loop.state.wait(state, std::memory_order_acquire);
     }
     state = loop.state.load(std::memory_order_acquire);
+  }
+  if (loop.timed) {
+    const int64_t own_ns = hal::CoreTime::ThreadNs() - own_began_ns;
+    *more_ns = std::max<int64_t>(0, loop.longest_ns.load(std::memory_order_relaxed) - own_ns);
   }
   // The others may now have more helpers, who may be asleep.
   if (active_.fetch_sub(1, std::memory_order_acq_rel) > 1) WakeWorkers();
@@ -149,9 +157,18 @@ void WorkerPool::WorkerMain() {
     const uint32_t wake = wake_.load(std::memory_order_acquire);
     if (Loop* const loop = Join(finished); loop != nullptr) {
       bool more = true;
+      const bool timed = loop->timed;
+      const int64_t began_ns = timed ? hal::CoreTime::ThreadNs() : 0;
       while (more && !TooMany(*loop)) more = RunChunk(*loop);
       if (!more) finished[loop - loops_.get()] = loop->state.load(std::memory_order_relaxed) >> kLoopShift;
       helpers_.fetch_sub(1, std::memory_order_relaxed);
+      if (timed) {
+        const int64_t had_ns = hal::CoreTime::ThreadNs() - began_ns;
+        int64_t longest_ns = loop->longest_ns.load(std::memory_order_relaxed);
+        while (longest_ns < had_ns &&
+               !loop->longest_ns.compare_exchange_weak(longest_ns, had_ns, std::memory_order_relaxed)) {
+        }
+      }
       // The last one out of a closed loop wakes the submitter.
       const uint64_t left = loop->state.fetch_sub(1, std::memory_order_acq_rel) - 1;
       if ((left & (kOpen | kInside)) == 0) loop->state.notify_one();

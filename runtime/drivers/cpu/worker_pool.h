@@ -74,11 +74,13 @@ class WorkerPool {
   // The same over a part of the iterations, which is left before its end once `leave()`, which this thread asks after
   // each chunk of its own, is true. Returns where what has not been done begins: all before it has been, and nothing
   // after it.
+  // `more_ns`, if not null: for how much longer the helper had a core that had one longest, than this thread.
   template <typename Fn>
-  int64_t ParallelForUntil(const Range& range, const Fn& fn, absl::FunctionRef<bool()> leave) {
+  int64_t ParallelForUntil(const Range& range, const Fn& fn, absl::FunctionRef<bool()> leave,
+                           int64_t* more_ns = nullptr) {
     Loop* const loop = range.end - range.begin <= range.chunk || workers_.empty() ? nullptr : Take();
     if (loop != nullptr) {
-      const int64_t rest = RunShared(*loop, range, Call<Fn>, &fn, &leave);
+      const int64_t rest = RunShared(*loop, range, Call<Fn>, &fn, &leave, more_ns);
       loop->busy.store(false, std::memory_order_release);
       return rest;
     }
@@ -117,6 +119,8 @@ class WorkerPool {
     Body body = nullptr;
     const void* fn = nullptr;
     Range range;
+    bool timed = false;                  // how long helpers have their cores
+    std::atomic<int64_t> longest_ns{0};  // that one of them had
     alignas(64) std::atomic<int64_t> next{0};
     // Bit 31: open to join. Bits 0..30: workers inside. Bits 32..63: the loop's
     // number, so that a worker that saw an older loop cannot join a newer one
@@ -137,7 +141,8 @@ class WorkerPool {
     return nullptr;
   }
   // As ParallelForUntil; `leave` may be null.
-  int64_t RunShared(Loop& loop, const Range& range, Body body, const void* fn, absl::FunctionRef<bool()>* leave);
+  int64_t RunShared(Loop& loop, const Range& range, Body body, const void* fn, absl::FunctionRef<bool()>* leave,
+                    int64_t* more_ns = nullptr);
   // Takes a chunk and runs it; false if none is left.
   static bool RunChunk(Loop& loop);
   void WakeWorkers();

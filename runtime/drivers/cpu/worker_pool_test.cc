@@ -10,6 +10,7 @@
 
 #include "gtest/gtest.h"
 #include "runtime/drivers/cpu/machine.h"
+#include "runtime/hal/core_time.h"
 
 namespace kiln::runtime::cpu {
 namespace {
@@ -48,6 +49,34 @@ TEST_P(WorkerPoolTest, ManyLoopsInARowSeeOnlyTheirOwn) {
       for (int64_t i = begin; i < end; ++i) sum += i * (loop + 1);
     });
     ASSERT_EQ(sum.load(), iterations * (iterations - 1) / 2 * (loop + 1)) << loop;
+  }
+}
+
+// The helper that has its core longest, of threads that each do something.
+TEST_P(WorkerPoolTest, WhatAHelperHadLongerIsTold) {
+  constexpr int64_t kMoreNs = 5'000'000;
+  const auto submitter = std::this_thread::get_id();
+  const auto helped = [&](bool helpers_work) {
+    std::atomic<bool> helping{pool_.threads() == 1};
+    int64_t more_ns = -1;
+    pool_.ParallelForUntil(
+        {0, 64, 1},
+        [&](int64_t, int64_t) {
+          if (std::this_thread::get_id() == submitter) return helping.wait(false);
+          if (helping.exchange(true) || !helpers_work) return helping.notify_all();
+          for (const int64_t begin = hal::CoreTime::ThreadNs(); hal::CoreTime::ThreadNs() - begin < 2 * kMoreNs;) {
+          }
+          helping.notify_all();
+        },
+        [] { return false; }, &more_ns);
+    return more_ns;
+  };
+  if (pool_.threads() == 1) {
+    EXPECT_LE(helped(true), 0) << "nobody helps";
+  } else {
+    EXPECT_GE(helped(true), kMoreNs);
+    EXPECT_GE(helped(false), 0);
+    EXPECT_LT(helped(false), kMoreNs);
   }
 }
 

@@ -38,6 +38,7 @@
 #include "server/process/process.h"
 #include "server/server.h"
 #include "tests/bench/bench_server.h"
+#include "tests/bench/load/alone.h"
 #include "tests/bench/load/loads.h"
 
 namespace kiln::bench {
@@ -46,6 +47,7 @@ namespace {
 struct Settings {
   double seconds = 5;        // of each row of shares
   double tail_seconds = 20;  // of each row of tails
+  double alone_seconds = 10;  // of each row of one alone
   int64_t short_elements = 1000, long_elements = 100'000;
   std::vector<int> tenants = {2, 4, 8, 16};
   std::vector<int> weights = {1, 3};
@@ -260,12 +262,28 @@ load::ClassResult Tail(const std::string& how, const Settings& settings) {
   return third;
 }
 
+// What who is alone pays for being by turns.
+void PrintAlone(const Settings& settings) {
+  const Folder folder;
+  BenchServer server(ConfigWith(folder.Write("tenants.txtpb", TenantText("alone", "")), settings), "/proc/self/exe");
+  std::printf("\n| alone: runs of | at once | by turns µs | without µs | by turns, of without |\n|---|---|---|---|---|\n");
+  for (const int64_t elements : {settings.short_elements, settings.long_elements}) {
+    for (const int at_once : {1, 8}) {
+      const AlonePrice price = PriceAlone(server.server().engine(), elements, at_once, settings.alone_seconds);
+      std::printf("| %ld sines | %d | %.1f | %.1f | %.4f × |\n", static_cast<long>(100 * elements), at_once,
+                  price.turns_micros, price.device_micros, price.ratio);
+      std::fflush(stdout);
+    }
+  }
+}
+
 int Main(int argc, char** argv) {
   CLI::App app("Shares of a device by weight, and a small caller's latency beside others");
   Settings settings;
   bool smoke = false;
   app.add_option("--seconds", settings.seconds, "of each row of shares")->capture_default_str();
   app.add_option("--tail_seconds", settings.tail_seconds, "of each row of latencies")->capture_default_str();
+  app.add_option("--alone_seconds", settings.alone_seconds, "of each row of one alone")->capture_default_str();
   app.add_option("--tenants", settings.tenants, "how many there are")->delimiter(',');
   app.add_option("--cpu_threads", settings.cpu_threads,
                  "that compute; 0 is one a core. With fewer, calls, compilations and clients have cores of their own");
@@ -274,7 +292,7 @@ int Main(int argc, char** argv) {
   app.add_flag("--smoke", smoke, "a moment of each: whether it works");
   CLI11_PARSE(app, argc, argv);
   if (smoke) {
-    settings.seconds = settings.tail_seconds = 0.5;
+    settings.seconds = settings.tail_seconds = settings.alone_seconds = 0.5;
     settings.tenants = {2};
     settings.weights = {3};
   }
@@ -303,6 +321,7 @@ int Main(int argc, char** argv) {
                 micros(0.99) / alone, 100 * static_cast<double>(third.ok) / static_cast<double>(third.due));
     std::fflush(stdout);
   }
+  PrintAlone(settings);
   return 0;
 }
 
