@@ -32,17 +32,18 @@ class Interruption {
   // The run's thread begins to work, or goes on: a slice begins, of which it is counted what it has of its cores. While
   // nobody else waits it costs a load, and counts by the clock.
   void BeginWork() {
-    works_ = true;
+    works_.store(true, std::memory_order_relaxed);
     if (!asked()) return;
     until_ = SteadyNow() + slice_;
     cores_.Begin();
   }
   // It pauses, or has ended.
   void EndWork() {
-    works_ = false;
+    works_.store(false, std::memory_order_relaxed);
     cores_.End();
   }
-  bool works() const { return works_; }
+  // Any thread.
+  bool works() const { return works_.load(std::memory_order_relaxed); }
   CoreTime& cores() { return cores_; }
   const CoreTime& cores() const { return cores_; }
 
@@ -56,7 +57,7 @@ class Interruption {
 
  private:
   const std::atomic<bool>& asked_;
-  bool works_ = false;
+  std::atomic<bool> works_{false};
   CoreTime cores_;
 };
 

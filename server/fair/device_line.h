@@ -72,6 +72,8 @@ struct Waiting final : runtime::hal::Interruption {
   }
   // What its run has had since it began to work, or its slice did.
   absl::Duration SliceSoFar(absl::Time now) const {
+    // It has its turn, and its thread has no core yet.
+    if (Pauses() && !works()) return absl::ZeroDuration();
     // By the clock, since what was before it at the device has ended.
     const absl::Duration passed = now - std::max(slice_began, places.front().line->worked_since);
     const absl::Duration counted = cores().SoFar();

@@ -190,7 +190,7 @@ Waiting* Turns::Next(DeviceLine& line, absl::Status& too_late) {
       waiting.began = now;
       if (waiting.request.trials != nullptr) waiting.request.trials->Began(now);
     }
-    waiting.BeginSlice(now, SliceOf(waiting));
+    waiting.BeginSlice(now, SliceFor(waiting));
     for (Waiting::Place& each : waiting.places) {
       if (each.line->queue.in_flight() == 1) each.line->worked_since = now;
     }

@@ -124,7 +124,7 @@ class Turns {
     // What runs in a process of its own is overdue after four times its estimate and this.
     absl::Duration overdue = absl::Milliseconds(100);
     // For so long a tenant's run has a device while another tenant's could have it, and for less where its part is
-    // less than a tenth (SliceOf).
+    // less than a tenth (slice.h).
     absl::Duration slice = absl::Milliseconds(1);
   };
   // The devices outlive this. One that a tenant has for itself is the same place as the server's of its name: both
@@ -176,7 +176,7 @@ class Turns {
   void Withdraw(Waiting& waiting, absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void End(Waiting* waiting, uint64_t measured_ns);
   // How long one of it has the device before it gives way.
-  absl::Duration SliceOf(const Waiting& waiting) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Duration SliceFor(const Waiting& waiting) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Within its run, whose slice is over. Returns once the device is its own again.
   void GiveWay(Waiting& waiting);
   // What has one that has paused go on; null if it has not. Once.

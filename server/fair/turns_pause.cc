@@ -12,17 +12,11 @@
 #include "base/clock.h"
 #include "server/fair/device_line.h"
 #include "server/fair/owner.h"
+#include "server/fair/slice.h"
 #include "server/fair/turns.h"
 #include "server/metrics/labels.h"
 
 namespace kiln::server {
-namespace {
-
-// Who has a tenth of a device, or more, has it for whole slices; who has less, for less, but not for less than a quarter.
-constexpr double kWholeSlices = 10;
-constexpr double kLeastSlice = 0.25;
-
-}  // namespace
 
 void Turns::Measured(const Waiting& waiting, uint64_t ns, absl::Time now, bool ended) {
   const Account* const account = waiting.request.control.account;
@@ -34,11 +28,9 @@ void Turns::Measured(const Waiting& waiting, uint64_t ns, absl::Time now, bool e
   }
 }
 
-// One's part of a second is kept to about a slice, so who has little of a second has short ones.
-absl::Duration Turns::SliceOf(const Waiting& waiting) const {
+absl::Duration Turns::SliceFor(const Waiting& waiting) const {
   const Waiting::Place& place = waiting.places.front();
-  const double part = place.line->shares.PartOf(NumberOf(TenantOf(waiting.request.control.account)));
-  return options_.slice * std::clamp(kWholeSlices * part, kLeastSlice, 1.0);
+  return options_.slice * SliceOf(place.line->shares.PartOf(NumberOf(TenantOf(waiting.request.control.account))));
 }
 
 void Turns::GiveWay(Waiting& waiting) {
@@ -58,7 +50,7 @@ void Turns::GiveWay(Waiting& waiting) {
     const auto used_ns = static_cast<uint64_t>(std::max<int64_t>(0, absl::ToInt64Nanoseconds(used)));
     waiting.settled_ns += used_ns;
     Measured(waiting, used_ns, now, /*ended=*/false);
-    waiting.BeginSlice(now, SliceOf(waiting));
+    waiting.BeginSlice(now, SliceFor(waiting));
     line.worked_since = now;
     if (!line.queue.Pause(place.entry, used_ns)) {
       if (works) waiting.BeginWork();
@@ -76,7 +68,7 @@ void Turns::GiveWay(Waiting& waiting) {
   waiting.WasAway(back - now);
   {
     absl::MutexLock lock(&mutex_);
-    waiting.BeginSlice(back, SliceOf(waiting));
+    waiting.BeginSlice(back, SliceFor(waiting));
   }
   if (works) waiting.BeginWork();
 }
@@ -103,7 +95,7 @@ void Turns::Rush() {
       Waiting::Place& place = waiting->places.front();
       gone.push_back({waiting->request.devices.front()->queue(), TakeContinuation(*waiting), place.line,
                       place.line->queue.Rush(place.entry)});
-      waiting->BeginSlice(SteadyNow(), SliceOf(*waiting));
+      waiting->BeginSlice(SteadyNow(), SliceFor(*waiting));
       waiting->missing = 0;
       Add(place.line, lines);
     }
