@@ -212,8 +212,10 @@ bool FairQueue::Pause(Entry& entry, uint64_t used_ns) {
   Update(session);
   // Only now: nothing is ever idle in between, where v would go to what it was charged.
   Pay(session, charged_ns, used_ns);
-  // Others may be with the device behind it.
-  if (alone && session.closed == 0 && (in_flight_ != joint_in_flight_ || First() != &session)) return true;
+  // Others may be with the device behind it. Its session may be closed, as whoever hands it on has not come to say so:
+  // then it goes on once that has been said.
+  const Session* const next = First();
+  if (alone && (in_flight_ != joint_in_flight_ || (next != nullptr && next != &session))) return true;
   Serve(entry);
   return false;
 }

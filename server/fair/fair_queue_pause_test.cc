@@ -116,6 +116,24 @@ TEST_F(PausingQueue, OneThatWasThoughtSmallLetsThoseBehindItAtTheDevicePass) {
   queue_.End(first, 0);
 }
 
+// Its session is closed until it has been handed on, which may be long after it has begun.
+TEST_F(PausingQueue, OneThatIsStillBeingHandedOnPausesForOthersAlone) {
+  FairQueue::Entry longest, other;
+  Push(longest, 1, 10'000);
+  const FairQueue::Served served = queue_.Pop();
+  EXPECT_EQ(served.entry, &longest);
+  EXPECT_FALSE(queue_.Pause(longest, 1000)) << "nobody waits";
+  Push(other, 2, 10);
+  EXPECT_TRUE(queue_.Pause(longest, 1000));
+  EXPECT_EQ(Pop(), &other);
+  queue_.End(other, 10);
+  EXPECT_EQ(Pop(), nullptr) << "not before it has been handed on";
+  queue_.Open(served.session);
+  EXPECT_EQ(Pop(), &longest);
+  queue_.End(longest, 10);
+  EXPECT_EQ(queue_.waiting(), 0u);
+}
+
 // One that had its turn here, and is not wanted any more before the others' turn came.
 TEST_F(PausingQueue, AJointOneThatIsGoneIsNotWithTheDevice) {
   FairQueue::Entry joint, longest, other;

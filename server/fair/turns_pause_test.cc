@@ -1,6 +1,7 @@
 // Runs of tenants that pause for others', on queues that are real.
 #include <atomic>
 #include <memory>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -182,6 +183,40 @@ TEST_F(TurnsPauseTest, WhatWasBeforeItAtTheDeviceIsNotCountedAsItsOwn) {
   EXPECT_GE(a_.device_ns(), 30'000'000u);
 }
 
+// The thread that hands a run on has lost its core before it could say that it has, and the run, on another, has not.
+TEST_F(TurnsPauseTest, OneThatIsStillBeingHandedOnLetsOthersPass) {
+  std::atomic<bool> over{false};
+  absl::Notification handed_on, other_ran, ended;
+  bool in_time = false;
+  std::thread handing([&] {
+    TurnRequest request;
+    request.control.account = &a_;
+    request.control.flow = 1;
+    request.devices = {devices_[0].get()};
+    request.estimate_ns = kLongNs;
+    turns_->Take(std::move(request), [&](absl::StatusOr<Turn> turn) {
+      ASSERT_TRUE(turn.ok()) << turn.status();
+      devices_[0]->queue().Submit(
+          [&, turn = *std::move(turn)]() mutable {
+            GiveWayUntil(turn.interruption(), over);
+            turn.End();
+            ended.Notify();
+          },
+          kLongNs);
+      handed_on.Notify();
+      in_time = other_ran.WaitForNotificationWithTimeout(absl::Seconds(20));
+      over = true;
+    });
+  });
+  handed_on.WaitForNotification();
+  Run(&b_, [&](runtime::hal::Interruption*) { other_ran.Notify(); });
+  handing.join();
+  ended.WaitForNotification();
+  runtime::hal::DrainAll(devices_);
+  EXPECT_TRUE(in_time);
+  EXPECT_EQ(turns_->waiting(*devices_[0]), 0u);
+}
+
 // A run of an hour has the device: another tenant's request that has a minute is let wait, as the run will pause for
 // it.
 TEST_F(TurnsPauseTest, WhoNeedsAPauseToBeInTimeIsLetWait) {
@@ -284,15 +319,18 @@ TEST_F(TurnsPauseTest, SlicesAreByTheParts) {
     }
   });
   absl::Notification ended;
-  int left = 39;
+  int left = 40;  // one at a time
   // Parts by weight are of what waits or runs as the slice begins: of 1 + 2 * 39, then two less for each.
   for (Account* const each : many) {
     Run(each, [&](runtime::hal::Interruption* interruption) {
-      if (left == 39) heavy = interruption->slice();
-      if (--left == 1) ended.Notify();
+      if (heavy == absl::ZeroDuration()) heavy = interruption->slice();
+      if (--left == 0) ended.Notify();
     });
   }
-  Run(accounts.Of("light"), [&](runtime::hal::Interruption* interruption) { light = interruption->slice(); });
+  Run(accounts.Of("light"), [&](runtime::hal::Interruption* interruption) {
+    light = interruption->slice();
+    if (--left == 0) ended.Notify();
+  });
   all = true;
   ended.WaitForNotification();
   runtime::hal::DrainAll(devices_);
