@@ -78,6 +78,8 @@ int64_t WorkerPool::RunShared(Loop& loop, const Range& range, Body body, const v
   loop.longest_ns.store(0, std::memory_order_relaxed);
   const int64_t own_began_ns = loop.timed ? hal::CoreTime::ThreadNs() : 0;
   loop.next.store(range.begin, std::memory_order_relaxed);
+  loop.leave = leave;
+  loop.rest.store(range.end, std::memory_order_relaxed);
   // The closed state of the loop before, with nobody inside, becomes the open
   // state of this one; that publishes the fields above.
   const uint64_t number = (loop.state.load(std::memory_order_relaxed) >> kLoopShift) + 1;
@@ -86,12 +88,7 @@ int64_t WorkerPool::RunShared(Loop& loop, const Range& range, Body body, const v
   if (active == 1) KeepOff();
   if (MaxHelpers(threads(), active) > 0) WakeWorkers();
 
-  int64_t rest = range.end;
   while (RunChunk(loop)) {
-    if (leave == nullptr || !(*leave)()) continue;
-    // What has been handed out is done by whoever has it; nobody gets more.
-    rest = std::min(loop.next.exchange(range.end, std::memory_order_relaxed), range.end);
-    break;
   }
 
   uint64_t state = loop.state.fetch_and(~kOpen, std::memory_order_acq_rel) & ~kOpen;
@@ -109,7 +106,7 @@ int64_t WorkerPool::RunShared(Loop& loop, const Range& range, Body body, const v
   }
   // The others may now have more helpers, who may be asleep.
   if (active_.fetch_sub(1, std::memory_order_acq_rel) > 1) WakeWorkers();
-  return rest;
+  return loop.rest.load(std::memory_order_relaxed);
 }
 
 bool WorkerPool::RunChunk(Loop& loop) {
@@ -119,7 +116,11 @@ bool WorkerPool::RunChunk(Loop& loop) {
   // wrap unless the end is within a few chunks of 2^63.
   if (begin >= last) return false;
   loop.body(loop.fn, begin, std::min(last - begin, chunk) + begin);
-  return true;
+  if (loop.leave == nullptr || !(*loop.leave)()) return true;
+  // What has been handed out is done by whoever has it; nobody gets more.
+  const int64_t rest = loop.next.exchange(last, std::memory_order_relaxed);
+  if (rest < last) loop.rest.store(rest, std::memory_order_relaxed);
+  return false;
 }
 
 bool WorkerPool::TooMany(const Loop& loop) const {
