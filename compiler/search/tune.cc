@@ -186,6 +186,7 @@ class Tuner {
 
   // The kernel alone, as `schedule` says.
   Trial CompileOne(const Kernel& kernel, const Schedule& schedule, SeenCode& seen) const {
+    if (absl::Status wanted = timer_.Wanted(); !wanted.ok()) return {std::string(wanted.message()), nullptr};
     v1::Graph graph = kernel.graph;
     v1::KernelInfo& info = *graph.mutable_nodes(graph.nodes_size() - 1)->mutable_kernel();
     for (const OptOp& opt : schedule) {
