@@ -241,8 +241,8 @@ class Tuner {
     input.compile = [&](absl::Span<const Schedule> schedules) { return CompileAll(kernel, schedules, seen); };
     input.usual = kernel.trial;
     input.usual_schedule = WithoutThreads(kernel.usual);
-    input.next = [&](const Schedule& from) { return Neighbours(uops, plain, from, target_); };
     input.out_of_time = [&] { return timer_.LeftMicros() <= keep || !timer_.Wanted().ok(); };
+    input.next = [&](const Schedule& from) { return Neighbours(uops, plain, from, target_, input.out_of_time); };
     input.width = tuning_.width;
     input.batch = tuning_.batch;
     input.tried = [&](const Schedule& schedule, const Timing& timing, double best) {
