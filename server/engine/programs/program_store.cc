@@ -276,6 +276,9 @@ absl::StatusOr<std::optional<ProgramStore::Cache::Entry>> ProgramStore::LoadOf(c
     KILN_ASSIGN_OR_RETURN(Cache::Entry entry, Keep(id, code->program, code->graph));
     entry.value->loaded = true;
     entry.value->compile_us = code->compile_us;
+    if (disk_ != nullptr) {
+      entry.value->stored_key = disk_->HeaderOf(domain, id.graph_hash, id.target, id.device->target(), options).key();
+    }
     return entry;
   }
   const absl::Time begin = SteadyNow();
