@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "absl/strings/cord.h"
 #include "base/error.h"
 
 namespace kiln::server {
