@@ -242,13 +242,18 @@ absl::StatusOr<CompiledProgram> CompileWorkers::Compile(const v1::Graph& graph, 
                                                         compiler::CompileObserver* observer, const CompileFor& whom) {
   const absl::Time begin = SteadyNow();
   absl::StatusOr<CompiledProgram> program;
+  bool answered = false;
   const LentJob lent(graph, target, options, observer);
-  KILN_RETURN_IF_ERROR(Do(
+  const absl::Status done = Do(
       lent.job(), [&] { return NameOf(graph, target, options); }, whom,
       [&](v1::CompileJobResult result) {
+        answered = true;
         program = FromResult(std::move(result), observer, whom.stages, begin);
         return program.status();
-      }));
+      });
+  // Nobody but the worker knew how far it was.
+  if (!answered && whom.stages != nullptr) whom.stages->Add(CompileStage::kWorker, begin, SteadyNow());
+  if (!done.ok()) return done;
   return program;
 }
 

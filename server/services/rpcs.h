@@ -58,8 +58,8 @@
   ROW(DebugService, State, State, UNARY, kDebug)               \
   ROW(DebugService, Time, Time, UNARY, kDebug)                 \
   ROW(DebugService, Evict, Evict, UNARY, kDebug)               \
-  ROW(DebugService, Export, Export, NO_DOWNLOAD, kAdmin)       \
-  ROW(DebugService, Import, Import, NO_UPLOAD, kAdmin)
+  ROW(DebugService, Export, Export, DOWNLOAD, kDebug)          \
+  ROW(DebugService, Import, Import, UPLOAD, kAdmin)
 
 #define KILN_SESSION_RPCS(ROW)                              \
   ROW(SessionService, Open, OpenSession, UNARY, kExecute)   \

@@ -50,7 +50,8 @@ TEST(Rpcs, NeedTheRightsThatTheirNamesSuggest) {
   for (const RpcRow& row : RpcRows()) rights[absl::StrCat(row.service, ".", row.name)] = row.right;
   EXPECT_EQ(rights.at("KernelService.Execute"), Right::kExecute);
   EXPECT_EQ(rights.at("DebugService.Explain"), Right::kDebug);
-  EXPECT_EQ(rights.at("DebugService.Import"), Right::kAdmin);
+  EXPECT_EQ(rights.at("DebugService.Export"), Right::kDebug) << "one's own; all tenants' with the right to administer";
+  EXPECT_EQ(rights.at("DebugService.Import"), Right::kAdmin) << "it is as powerful as to run code";
   EXPECT_EQ(rights.at("SessionService.Usage"), Right::kKnown);
   EXPECT_EQ(rights.at("ServerReflection.ServerReflectionInfo"), Right::kKnown);
   EXPECT_EQ(rights.at("GRPCInferenceService.ModelInfer"), Right::kExecute);
