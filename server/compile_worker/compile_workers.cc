@@ -283,13 +283,9 @@ absl::Status CompileWorkers::Do(const v1::CompileJob& job, absl::FunctionRef<Dig
     const absl::Status free = quarantine_.Check(its_name(), SteadyNow());
     if (!free.ok()) return WithName(free, FaultName(GraphOf(job)));
   }
-  // Each of these takes some milliseconds for a large graph.
+  const auto memory = SealedMessage(job, [&] { return whom.control.Check(); });
   KILN_RETURN_IF_ERROR(whom.control.Check());
-  const std::string written = job.SerializeAsString();
-  KILN_RETURN_IF_ERROR(whom.control.Check());
-  auto memory = SealedMemory(written);
   if (!memory.ok()) return NoZygote(memory.status().message());
-  KILN_RETURN_IF_ERROR(whom.control.Check());
   // A worker may have ended while nobody looked: the next one has not.
   std::unique_ptr<Worker> worker;
   for (int chance = 0; chance < 2; ++chance) {
