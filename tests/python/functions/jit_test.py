@@ -204,9 +204,9 @@ class Jit(support.ServerTest):
         before = {name: row.calls for name, row in self.client.traffic.items()}
         for _ in range(20):
             x = f(x)
-        self.assertEqual(x.tolist(), [20.0] * 4)
+        self.assertEqual(x.tolist(), [20.0] * 4)  # which the last one brings along
         moved = {name: row.calls - before.get(name, 0) for name, row in self.client.traffic.items()}
-        self.assertEqual((moved["KernelService.Execute"], moved["BufferService.Read"]), (20, 1))
+        self.assertEqual((moved["KernelService.Execute"], moved.get("BufferService.Read", 0)), (20, 0))
         self.assertEqual(moved["KernelService.Compile"], 0)
 
     def test_traces_are_logged(self):
