@@ -5,7 +5,7 @@ that is read, the call brings them along: one flight, and no memory on the devic
 asked for first, the call goes before it, as a command whose results stay on the device. So all takes
 effect in the order in which it was asked for, and nobody can tell, but by a clock.
 
-One call of a client waits at a time (Pipeline.put_off).
+One call of a client waits at a time (Pipeline.waiting).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _EXECUTE = "KernelService.Execute"
 
 
 class Deferred:
-    """Of Program.put_off. Its results are Buffers that ask it for their handle, or their content. Threads: any."""
+    """Of Program._put_off. Its results are Buffers that ask it for their handle, or their content. Threads: any."""
 
     __slots__ = ("_program", "_connection", "_pipeline", "_arguments", "_bound", "_results", "_known", "_answer", "_last", "_here", "_failed")
 
@@ -51,7 +51,7 @@ class Deferred:
 
     def buffers(self) -> List[Buffer]:
         """The results."""
-        made = [Buffer._of_deferred(self._connection, self, *kind) for kind in self._program.kinds]
+        made = [Buffer._of_deferred(self._connection, self, *kind) for kind in self._program._kinds]
         self._results = [weakref.ref(buffer) for buffer in made]
         return made
 
@@ -78,7 +78,7 @@ class Deferred:
 
     def _request(self, inline: bool) -> List[encode.Bytes]:
         pieces = [self._program._begin(inline, False), self._arguments]
-        return pieces if self._program.known() else pieces + encode.graph_field(self._program._graph)
+        return pieces if self._program._is_known() else pieces + encode.graph_field(self._program._graph)
 
     # -- its end with its results
 
@@ -133,7 +133,7 @@ class Deferred:
         program, connection = self._program, self._connection
         pieces = [program._begin(True, False), self._arguments, *encode.graph_field(program._graph)]
         response = blocking(program._answer(pieces, [] if connection.pipeline.on else None, None, ""))
-        program.learned()
+        program._learned()
         return response
 
     # -- a result that is needed on the device

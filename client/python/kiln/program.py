@@ -79,7 +79,7 @@ class ProgramLike(Single, Takes):
         self._waits = (self._regular and all(alias is None for alias in self._aliases) and self.cost.run_ns < SHORT
                        and 0 < len(self._aliases) and sum(row.bytes for row in self.signature.results) <= SMALL)  # fmt: skip
         place = self.device or connection.devices[0]
-        self.kinds = [(place, row.bytes, BY_NUMBER[row.dtype], tuple(row.shape)) for row in self.signature.results]
+        self._kinds = [(place, row.bytes, BY_NUMBER[row.dtype], tuple(row.shape)) for row in self.signature.results]
 
     @property
     def graph(self) -> graph_pb2.Graph:
@@ -104,14 +104,14 @@ class ProgramLike(Single, Takes):
             prefix = self._prefix[inline, timing] = message.SerializeToString()
         return prefix
 
-    def known(self) -> bool:
+    def _is_known(self) -> bool:
         """Whether the server is taken to have it still. If not, the graph goes along, and then it does."""
         if time.monotonic() <= self._known_until and self._known_at == self._connection.target:
             return True
-        self.learned()
+        self._learned()
         return False
 
-    def learned(self) -> None:
+    def _learned(self) -> None:
         """The server has it."""
         self._known_until, self._known_at = time.monotonic() + _KNOWN, self._connection.target
 
@@ -228,7 +228,7 @@ class ProgramLike(Single, Takes):
                     yield from connection._performed(_FREE, buffer_service_pb2.FreeRequest(handle=taken))
                 names = self._names_anew(inline)
             response = yield from self._answer(pieces, names, timeout, tag)
-        self.learned()
+        self._learned()
         return Run(self._results(response, values), response.from_cache, response.timing)
 
     def _names_anew(self, inline: bool) -> List[int]:
@@ -263,7 +263,7 @@ class ProgramLike(Single, Takes):
 
     def _send(self, pieces: List[encode.Bytes], results: List[Any], tag: str) -> Waits[Run]:
         connection = self._connection
-        if not self.known():
+        if not self._is_known():
             pieces += encode.graph_field(self._graph)
         names = []
         for at, row in enumerate(self.signature.results):
@@ -349,7 +349,7 @@ class Program(ProgramLike):
         """
         return blocking(self._run(arguments, out, timing, timeout, tag))
 
-    def put_off(self, values: Dict[int, Any]) -> Optional[List[Buffer]]:
+    def _put_off(self, values: Dict[int, Any]) -> Optional[List[Buffer]]:
         """The results of a call that is sent when it is known what is wanted of it (deferred.py); None where it cannot wait.
 
         `values` are buffers and arrays for all slots: of the parameters' types, row-major, and together no more than

@@ -103,7 +103,7 @@ class Traced:
                 if left < 0:
                     return ()
             values[slot] = value
-        return self.program.put_off(values) or ()
+        return self.program._put_off(values) or ()
 
     def _donated(self, leaf: Any, values: Dict[int, Any], slot: int) -> Any:
         """A buffer that the program may write."""
