@@ -33,7 +33,7 @@ _OPERANDS = _NUMERIC | {"power", "pow", "divmod", "bitwise_and", "bitwise_or", "
                         "logical_or", "logical_xor", "matmul", "dot", "einsum", "__matmul__", "__rmatmul__"}  # fmt: skip
 _OPERANDS |= {"__%s%s__" % (r, name) for name in ("pow", "and", "or", "xor", "lshift", "rshift") for r in ("", "r")}
 # Functions of several arrays, in a list or a tuple.
-_SEVERAL = {"stack", "concatenate", "concat"}
+_SEVERAL = {"stack", "concatenate", "concat", "vstack", "hstack", "dstack", "column_stack"}
 _NUMBERS = (int, float, np.generic)
 
 # Kinds of operations that one client keeps.
