@@ -260,7 +260,8 @@ class Buffer(BufferLike, Exported):
     _load = staticmethod(load_buffer)
 
     @classmethod
-    def _of_deferred(cls, connection: Connection, call: Any, device: str, nbytes: int, dtype: DType, shape: arrays.Shape) -> "Buffer":
+    def _of_deferred(cls, connection: Connection, call: Any, device: str, nbytes: int, dtype: DType,
+                     shape: arrays.Shape) -> "Buffer":
         """A result of a call that waits."""
         made = cls.__new__(cls)
         made._connection, made._handle, made._later = connection, None, call
@@ -364,7 +365,7 @@ class Buffer(BufferLike, Exported):
 
     def free(self) -> None:
         """Gives the handle back now; the memory lives until its last view is freed. Twice is once."""
-        if self._later is not None:
+        if self._later is not None and not self._connection.closed:
             with self._connection.pipeline.order:  # the call that it is a result of may just be sent
                 self._later = None
         handle, self._handle = self._handle, None

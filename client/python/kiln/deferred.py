@@ -17,7 +17,6 @@ import numpy as np
 
 from kiln import arrays, commands, encode
 from kiln.buffers import Buffer, type_request
-from kiln.dtypes import BY_NUMBER
 from kiln.errors import ConnectionLost, KilnError, Unavailable
 from kiln.waiting import blocking
 
@@ -33,7 +32,8 @@ _EXECUTE = "KernelService.Execute"
 class Deferred:
     """Of Program._put_off. Its results are Buffers that ask it for their handle, or their content. Threads: any."""
 
-    __slots__ = ("_program", "_connection", "_pipeline", "_arguments", "_bound", "_results", "_known", "_answer", "_last", "_here", "_failed")
+    __slots__ = ("_program", "_connection", "_pipeline", "_arguments", "_bound", "_results", "_asked", "_answer", "_last",
+                 "_here", "_failed")  # fmt: skip
 
     def __init__(self, program: Any, values: Mapping[int, Any]):
         """Writes the request; called by the pipeline, under its lock, when all before it is sent."""
@@ -44,6 +44,7 @@ class Deferred:
         # Buffers that nobody else may have any more: their Free would have this sent.
         self._bound: Sequence[Any] = [value for value in values.values() if isinstance(value, Buffer)]
         self._results: List[Any] = []
+        self._asked = False
         self._answer: Optional[Any] = None
         self._last = 0
         self._here: Optional[List[np.ndarray]] = None
@@ -64,7 +65,7 @@ class Deferred:
         try:
             self._pipeline.send(command)
         except KilnError as error:
-            self._failed = error
+            self._failed, self._asked = error, True
             raise
         self._connection.count(_EXECUTE, len(command), 0)
         self._connection.live.update(names)
@@ -84,20 +85,22 @@ class Deferred:
 
     def content(self, buffer: Buffer) -> Optional[np.ndarray]:
         """A result's, not to be written; None if it is on the device by now. KilnError as the call failed."""
-        with self._pipeline.order:
-            if self._pipeline.waiting is self:
-                self._ask()
-            elif self._here is None and self._answer is None and self._failed is None:
-                return None
         if self._here is None:
+            if self._connection.closed:  # also of a forked child, where the lock may be held for ever
+                raise self._connection.closed_error()
+            with self._pipeline.order:
+                if self._pipeline.waiting is self:
+                    self._ask()
+                elif not self._asked:
+                    return None
             self._here = self._received()
         at = next(at for at, found in enumerate(self._results) if found() is buffer)
         return self._here[at]
 
     def _ask(self) -> None:
-        if self._connection.closed:
-            raise self._connection.closed_error()
-        self._pipeline.waiting = None
+        self._pipeline.waiting, self._asked = None, True
+        if self._moved:
+            return
         command = commands.execute(self._request(True), (), "")
         try:
             self._answer = self._pipeline.ask(command)
@@ -107,18 +110,24 @@ class Deferred:
         self._last = self._pipeline.last
         self._connection.count(_EXECUTE, len(command), 0)
 
+    @property
+    def _moved(self) -> bool:
+        """Whether the client has gone on to another server meanwhile."""
+        return self._connection.pipeline is not self._pipeline
+
     def _received(self) -> List[np.ndarray]:
         if self._failed is not None:
             raise self._failed
         try:
-            response = self._connection.answered(self._answer).executed
+            response = self._asked_again() if self._answer is None else self._connection.answered(self._answer).executed
         except KilnError as error:
-            if not self._may_ask_again(error):
+            if self._answer is None or not self._may_ask_again(error):
                 self._failed = error
                 raise
             response = self._asked_again()
         self._bound = ()
-        return [arrays.from_bytes(result.tensor.data, BY_NUMBER[result.tensor.dtype], result.tensor.shape) for result in response.results]
+        return [arrays.from_bytes(one.tensor.data, dtype, shape)
+                for one, (_, _, dtype, shape) in zip(response.results, self._program._kinds)]  # fmt: skip
 
     def _may_ask_again(self, error: KilnError) -> bool:
         """Whether the call would still do the same: its memory is as it was, or there is none."""
@@ -144,8 +153,10 @@ class Deferred:
 
     def place(self, buffer: Buffer) -> None:
         """From here on the buffer has a handle."""
+        if self._connection.closed:
+            raise self._connection.closed_error()
         with self._pipeline.order:
-            if self._pipeline.waiting is self:
+            if self._pipeline.waiting is self and not self._moved:
                 self._pipeline.send_off()
         if buffer._later is not self:
             return

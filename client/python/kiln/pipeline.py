@@ -39,7 +39,7 @@ class Pipeline:
         self._channel, self._session, self._target = channel, session, target
         self._lock = threading.Lock()
         self._stream: Optional[Stream] = None
-        # A call that is sent when it is known what is wanted of it (deferred.py). Whoever has the lock says what is sent next.
+        # A call that is sent when it is known what is wanted of it (deferred.py). Who has the lock says what is next.
         self.order = threading.RLock()
         self.waiting: Optional[Any] = None
         # From anywhere on, so that another client's handle is none of ours.
@@ -125,10 +125,11 @@ class Pipeline:
     def close(self, timeout: Optional[float] = 5) -> None:
         """Returns when all that was sent has ended, or after `timeout`."""
         self.on = False
-        try:
-            self.send_off()
-        except KilnError:  # of what nobody waits for
-            pass
+        if self.ended is None:
+            try:
+                self.send_off()
+            except KilnError:  # of what nobody waits for
+                pass
         if self._stream is not None:
             self._stream.close(timeout)
 

@@ -357,7 +357,9 @@ class Program(ProgramLike):
         """
         connection = self._connection
         pipeline = connection.pipeline
-        if not (self._waits and pipeline.on) or connection.timeout is not None or connection.closed or pipeline.ended is not None or pipeline.full:
+        if not (self._waits and pipeline.on) or connection.timeout is not None or connection.closed:
+            return None
+        if pipeline.ended is not None or pipeline.full:
             return None
         with pipeline.order:
             pipeline.send_off()

@@ -1,5 +1,6 @@
 """A short call waits for what is wanted of it (kiln/deferred.py): what it saves, and that nobody can tell otherwise."""
 
+import contextlib
 import pathlib
 import sys
 import threading
@@ -203,6 +204,35 @@ class Forgotten(support.ServerTest):
                 before = self.client.traffic["KernelService.Execute"].calls
                 self.assertEqual(f(known).tolist(), [3, 4, 5, 6])
                 self.assertEqual(self.client.traffic["KernelService.Execute"].calls, before + 2)
+
+
+class Gone(unittest.TestCase):
+    def test_what_is_in_no_servers_memory_another_one_computes(self):
+        with contextlib.ExitStack() as stack:
+            one, other = (stack.enter_context(support.running()) for _ in range(2))
+            client = stack.enter_context(kiln.connect("%s,%s" % (one.address, other.address)))
+            f = kiln.jit(lambda x: x + 1.0, client=client)
+            x = kiln.array(X, client=client)
+            f(X).tolist(), f(x).tolist()
+            y = f(X)
+            one.kill()
+            self.assertEqual(y.tolist(), [1, 2, 3, 4])
+            self.assertEqual(client.target, other.address)
+            with self.assertRaises(kiln.KilnError):
+                f(x).tolist()
+            self.assertEqual(f(X).tolist(), [1, 2, 3, 4])
+
+    def test_what_is_bound_to_a_server_that_is_gone_fails(self):
+        with support.running() as server, kiln.connect(server.address) as client:
+            f, x = kiln.jit(lambda x: x + 1.0, client=client), kiln.array(X, client=client)
+            before = f(x)
+            self.assertEqual(before.tolist(), [1, 2, 3, 4])
+            y = f(x)
+            server.kill()
+            for _ in range(2):
+                with self.assertRaises(kiln.Unavailable):
+                    y.numpy()
+            self.assertEqual(before.tolist(), [1, 2, 3, 4])
 
 
 if __name__ == "__main__":

@@ -47,7 +47,7 @@ class Joining(agreement.Agreement):
 
     def test_slopes(self):
         self.agree(both(lambda m, x: m.gradient(x), lambda m, x: m.gradient(x, 0.5), lambda m, x: m.gradient(x, 0.5, 2.0),
-                        lambda m, x: m.gradient(x, axis=1), lambda m, x: m.gradient(x, 3.0, axis=(0, 1))), TABLE)  # fmt: skip
+                        lambda m, x: m.gradient(x, axis=1), lambda m, x: m.gradient(x, 3.0, axis=(1, 0))), TABLE)  # fmt: skip
         self.agree(both(lambda m, x: m.gradient(x)), np.arange(7) ** 2)
         self.refuses(ShapeError, "two elements", knp.gradient, np.zeros(1))
 

@@ -99,13 +99,14 @@ def diagflat(v: "Tensor", /, k: int = 0) -> "Tensor":
 
 
 def gradient(f: "Tensor", /, *spacing: Any, axis: Any = None) -> Any:
-    """How fast f changes along each axis: by both neighbours, at the ends by one. `spacing` is a number for all axes, or one each.
+    """How fast f changes along each axis: by both neighbours, at the ends by one.
 
-    One array of one axis, or a list.
+    `spacing` is a number for all axes, or one for each. Of one axis it is an array, of several a list of them.
     """
     f = one("gradient", f)
     f = astype(f, float_of(f.dtype))
-    axes = range(f.ndim) if axis is None else [axis_of("gradient", at, f.ndim) for at in (axis if isinstance(axis, (tuple, list)) else (axis,))]
+    given = range(f.ndim) if axis is None else axis if isinstance(axis, (tuple, list)) else (axis,)
+    axes = [axis_of("gradient", at, f.ndim) for at in given]
     steps = list(spacing or (1.0,)) * (len(axes) if len(spacing) < 2 else 1)
     if len(steps) != len(axes) or any(not isinstance(step, (int, float)) for step in steps):
         raise TypeError("gradient: a spacing is one number, or one for each of %d axes" % len(axes))

@@ -55,7 +55,8 @@ def quantile(x: "Tensor", q: Any, /, axis: Any = None, *, keepdims: bool = False
         raise InvalidArgument("quantile: no method %r" % (method,), code="BAD_ARGUMENT",
                               remedy="linear, lower, higher, nearest, midpoint")  # fmt: skip
     if not isinstance(q, Value) and not np.all((np.asarray(q) >= 0) & (np.asarray(q) <= 1)):
-        raise InvalidArgument("quantile: %s is no part of a whole" % (q,), code="BAD_ARGUMENT", remedy="0 to 1; of percentile 0 to 100")
+        raise InvalidArgument("quantile: %s is no part of a whole" % (q,), code="BAD_ARGUMENT",
+                              remedy="0 to 1; of percentile 0 to 100")  # fmt: skip
     part = q if isinstance(q, Value) else x.graph.constant(np.asarray(q, np.float64))
     axes = axes_of("quantile", axis, x.ndim)
     others = [at for at in range(x.ndim) if at not in axes]
@@ -91,7 +92,8 @@ def quantile(x: "Tensor", q: Any, /, axis: Any = None, *, keepdims: bool = False
 def percentile(x: "Tensor", q: Any, /, axis: Any = None, *, keepdims: bool = False, method: str = "linear") -> "Tensor":
     """As quantile, of q per cent."""
     if not isinstance(q, Value) and not np.all((np.asarray(q) >= 0) & (np.asarray(q) <= 100)):
-        raise InvalidArgument("percentile: %s per cent are no part of a whole" % (q,), code="BAD_ARGUMENT", remedy="0 to 100")
+        raise InvalidArgument("percentile: %s per cent are no part of a whole" % (q,), code="BAD_ARGUMENT",
+                              remedy="0 to 100")  # fmt: skip
     part = astype(q, float64) / 100.0 if isinstance(q, Value) else np.true_divide(np.asarray(q, np.float64), 100)
     return quantile(x, part, axis, keepdims=keepdims, method=method)
 
@@ -144,7 +146,9 @@ def histogram_bin_edges(a: "Tensor", /, bins: Any = 10, range: Any = None) -> "T
     return _held(where(equal(number, int(bins)), high, between))
 
 
-def histogram(a: "Tensor", /, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None) -> "Tuple[Tensor, Tensor]":
+def histogram(
+    a: "Tensor", /, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None
+) -> "Tuple[Tensor, Tensor]":
     """(how many elements, or what weight of them, each bin has, the bins' bounds); with density the whole is 1.
 
     A bin has its lower bound, and the last one both.
@@ -180,7 +184,9 @@ def digitize(x: "Tensor", bins: "Tensor", /, right: bool = False) -> "Tensor":
     return where(broadcast_to(reshape(falls, (1,) * x.ndim), x.shape), falling, rising)
 
 
-def isin(element: "Tensor", test_elements: "Tensor", /, assume_unique: bool = False, invert: bool = False, *, kind: Any = None) -> "Tensor":
+def isin(
+    element: "Tensor", test_elements: "Tensor", /, assume_unique: bool = False, invert: bool = False, *, kind: Any = None
+) -> "Tensor":
     """Whether each element is among the others. `assume_unique` and `kind` change nothing."""
     x, others = meet("isin", element, test_elements)
     size: Any = others.size
@@ -246,7 +252,8 @@ def cov(m: "Tensor", /, y: Any = None, rowvar: bool = True, bias: bool = False, 
     size: Any = rows.shape[1]
     less_by = (0 if bias else 1) if ddof is None else ddof
     rows = _held(rows - reduce.mean(rows, 1, keepdims=True))
-    found = reduce.matmul(rows, rows.T) / float(max(size - less_by, 0)) if size > less_by else reduce.matmul(rows, rows.T) * math.nan
+    products = reduce.matmul(rows, rows.T)
+    found = products / float(size - less_by) if size > less_by else products * math.nan
     return reshape(found, ()) if found.size == 1 else found
 
 
@@ -273,7 +280,10 @@ def corrcoef(x: "Tensor", /, y: Any = None, rowvar: bool = True) -> "Tensor":
 
 
 def convolve(a: "Tensor", v: "Tensor", /, mode: str = "full") -> "Tensor":
-    """Sums of products of a with v turned round, at all places where they meet; "same": as many as the longer has; "valid": within it."""
+    """Sums of products of a with v turned round, at all places where they meet.
+
+    "same": at as many as the longer has elements; "valid": where the shorter is all within it.
+    """
     return _convolved("convolve", a, v, mode, lambda size: (size - 1) // 2)
 
 

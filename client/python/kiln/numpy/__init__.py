@@ -50,7 +50,17 @@ from kiln.numpy.creation import (
     zeros,
     zeros_like,
 )
-from kiln.numpy.host import argwhere, bincount, flatnonzero, nonzero, repeat, unique_all, unique_counts, unique_inverse, unique_values
+from kiln.numpy.host import (
+    argwhere,
+    bincount,
+    flatnonzero,
+    nonzero,
+    repeat,
+    unique_all,
+    unique_counts,
+    unique_inverse,
+    unique_values,
+)
 from kiln.numpy.info import __array_namespace_info__
 from kiln.numpy.names import functions_by_name as _functions_by_name
 from kiln.numpy.types import can_cast, finfo, iinfo, isdtype, result_type
