@@ -112,7 +112,7 @@ def _by_place(count: int) -> Tree:
 def _flatten(value: Any, leaves: List[Any]) -> Tree:
     if value is None:
         return NOTHING
-    parts = _parts(value)
+    parts = None if type(value) in PLAIN else _parts(value)
     if parts is None:
         leaves.append(value)
         return LEAF
