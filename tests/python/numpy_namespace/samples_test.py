@@ -152,6 +152,8 @@ class Tables(agreement.Agreement):
         self.agree(rows, x, at[1:2], values[1:2])
         self.agree(rows[:1], np.float64([np.nan, 1]), at, values)
         self.same(knp.interp([0.5, 1.5], [0.0, 1.0, 2.0], [0.0, 10.0, 0.0]), np.float64([5, 5]))
+        self.same(knp.interp(0.5, [0.0, 1.0, 2.0], [0.0, 10.0, 0.0]), np.float64(5))
+        self.same(knp.convolve(np.float64([1, 2]), [1.0, 1.0]), np.float64([1, 3, 2]))
         self.refuses(ShapeError, "two rows of one size", knp.interp, x, at, values[:2])
 
     def test_areas(self):

@@ -31,6 +31,7 @@ _FLOATS = {"uniform", "bernoulli", "searchsorted", "select"}
 # Functions of operands alone: a list is an array to them, and numpy's numbers have their dtype.
 _OPERANDS = _NUMERIC | {"power", "pow", "divmod", "bitwise_and", "bitwise_or", "bitwise_xor", "left_shift", "right_shift", "logical_and",
                         "logical_or", "logical_xor", "matmul", "dot", "einsum", "__matmul__", "__rmatmul__"}  # fmt: skip
+_OPERANDS |= {"append", "digitize", "isin", "interp", "convolve", "correlate", "vdot", "cov", "corrcoef"}
 _OPERANDS |= {"__%s%s__" % (r, name) for name in ("pow", "and", "or", "xor", "lshift", "rshift") for r in ("", "r")}
 # Functions of several arrays, in a list or a tuple.
 _SEVERAL = {"stack", "concatenate", "concat", "vstack", "hstack", "dstack", "column_stack"}
