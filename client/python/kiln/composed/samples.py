@@ -207,7 +207,9 @@ def isin(
 
 def interp(x: "Tensor", xp: "Tensor", fp: "Tensor", /, left: Any = None, right: Any = None) -> "Tensor":
     """On the lines between points (xp, fp), where xp rises; beyond them `left` and `right`, or the ends. Always float64."""
-    x, at, values = lift("interp", x, xp, fp)
+    lifted = lift("interp", x, xp, fp)
+    graph = next(one_.graph for one_ in lifted if isinstance(one_, Value))
+    x, at, values = (one_ if isinstance(one_, Value) else graph.constant(np.float64(one_)) for one_ in lifted)
     if at.ndim != 1 or at.shape != values.shape or not at.shape[0]:
         raise ShapeError("interp: points of %s and %s" % (at.shape, values.shape), remedy="two rows of one size")
     x, at, values = (astype(one_, float64) for one_ in (x, at, values))
