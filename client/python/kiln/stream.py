@@ -27,6 +27,7 @@ from kiln import commands
 
 from kiln.transport import wire
 from kiln.transport.addresses import Patience
+from kiln.transport.reach import Reach
 from kiln.errors import ConnectionLost, Internal, KilnError, NoServer, Unavailable, from_rpc, from_status
 from kiln.session import Session, token_in
 from kiln.v1 import kernel_service_pb2
@@ -187,18 +188,17 @@ class Stream:
         """None once it is reachable; else, after the deadline, the client's end or the server's, why it is gone, or ""."""
         patience = Patience(self._target)
         while not self._closing.wait(AGAIN) and time.monotonic() < deadline:
-            ready = grpc.channel_ready_future(self._channel)
+            reach = Reach(self._channel)
             try:
-                ready.result(TIMEOUT)
-                return None
-            except grpc.FutureTimeoutError:
-                why = patience.gone()
-                if why:
-                    return why
+                if reach.within(TIMEOUT):
+                    return None
             except ValueError:  # the channel is closed
                 return ""
             finally:
-                ready.cancel()
+                reach.end()
+            why = patience.gone()
+            if why:
+                return why
         return ""
 
     def _end(self, error: KilnError) -> None:
