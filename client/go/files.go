@@ -11,7 +11,7 @@ import (
 )
 
 // ReadGraph reads a graph's file: .kgraph or .pb has the message as it travels, .txtpb its text. `kiln import` and
-// `kiln gradient` write such files.
+// `kiln gradient` write .kgraph and .pb; ReadConstants reads what `kiln import` writes beside a .kgraph.
 func ReadGraph(path string) (*kilnv1.Graph, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {

@@ -118,7 +118,7 @@ class OnnxCli(unittest.TestCase):
             (("import", model, "--size", "batch"), "NAME=8 or NAME=1:64"),
             (("import", model, "--size", "batch=9:3"), "no range"),
             (("import", model, "--shape", "x=2,four"), "four"),
-            (("import", model, "-o", self.path("layer.txt")), ".uop or .pb"),
+            (("import", model, "-o", self.path("layer.txt")), ".uop, .pb or .kgraph"),
             (("import", self.path("cut.onnx")), "ONNX"),
             (("import", self.path("nowhere.onnx")), "nowhere.onnx"),
             (("run", model, "--size", "batch=1:64", "--random"), "not a range"),

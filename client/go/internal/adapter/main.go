@@ -34,6 +34,8 @@ type ask struct {
 	Keep                  json.RawMessage
 	Buffers               []string
 	Inputs, Outputs       []string
+	GraphFile             string `json:"graph_file"`
+	ConstantsFile         string `json:"constants_file"`
 	Bytes, Offset, Handle json.RawMessage
 	Root                  uint32
 	Wrt                   []uint32

@@ -29,6 +29,7 @@ pub async fn request(adapter: &Adapter, ask: &Value) -> Answer {
         "handle" => Ok(json!({"handle": adapter.buffer(&ask["buffer"])?.handle().to_string()})),
         "describe" => describe(adapter, ask).await,
         "run" => run(adapter, ask).await,
+        "run_files" => run_files(adapter, ask).await,
         "unchecked_run" => unchecked_run(adapter, ask).await,
         "begin" => Ok(begin(adapter, ask)),
         "end" => end(adapter, ask).await,
@@ -225,6 +226,21 @@ async fn kept(
         Some(stream) => Ok(stream.run_tagged(&name(&ask["tag"]), program, arguments).await?),
         None => made(program.run_keep(arguments), ask).await,
     }
+}
+
+/// Of a graph of a file, on constants of another, which are uploaded, and on what is given by value.
+async fn run_files(adapter: &Adapter, ask: &Value) -> Answer {
+    let client = adapter.client(ask)?.client;
+    let program = made(client.compile(&kiln::read_graph(name(&ask["graph_file"]))?), ask).await?;
+    let mut arguments = Vec::new();
+    for (slot, constant) in kiln::read_constants(name(&ask["constants_file"]))? {
+        arguments.push(Argument::in_slot(slot, made(client.upload(constant), ask).await?));
+    }
+    for item in ask["arguments"].as_array().into_iter().flatten() {
+        arguments.push(array(&item["tensor"])?.into());
+    }
+    let results = made(program.run(arguments), ask).await?;
+    Ok(json!({"results": results.iter().map(tensor).collect::<Vec<_>>()}))
 }
 
 /// `run`, of one buffer: this client checks nothing that the server does.
