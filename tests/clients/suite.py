@@ -6,6 +6,7 @@
 Each case is a test method. A case in known_failing.json must fail, so that the list is true.
 """
 
+import contextlib
 import json
 import os
 import pathlib
@@ -55,6 +56,7 @@ class Adapter:
             line = self._lines.get(timeout=ANSWER_SECONDS)
         except queue.Empty:
             self._process.kill()
+            self._process.wait()
             raise Failed("no answer within %d s to %s" % (ANSWER_SECONDS, request["do"])) from None
         except BrokenPipeError:
             line = None
@@ -67,7 +69,8 @@ class Adapter:
         return self._process.poll() is not None
 
     def close(self):
-        self._process.stdin.close()
+        with contextlib.suppress(BrokenPipeError):  # of one that has ended
+            self._process.stdin.close()
         try:
             self._process.wait(60)
         except subprocess.TimeoutExpired:
@@ -258,6 +261,8 @@ class Suite(unittest.TestCase):
     def test_servers_that_lie_are_noticed(self):
         """Each mutant of faults.py makes the case fail that it names."""
         for mutant, name in faults.MUTANTS.items():
+            if self.adapter.ended:
+                type(self).adapter = Adapter(self.command)
             with self.subTest(mutant.__name__), self.assertRaises(Failed):
                 run_case(self.adapter, self.servers, cases.cases()[name], mutant())
 

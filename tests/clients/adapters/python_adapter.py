@@ -4,9 +4,11 @@ tests/clients/README.md says what each request means. Each is a function of `Ada
 """
 
 import base64
+import contextlib
 import json
 import os
 import pathlib
+import signal
 import sys
 import threading
 from unittest import mock
@@ -101,14 +103,13 @@ class Adapter:
             self.buffers.pop(name).free()
 
     def run(self, ask):
-        if "cancel_after_ms" in ask:
-            return {"unsupported": "cancel_after_ms"}
         keep = ask.get("keep")
         arguments = [self.argument(item) for item in ask["arguments"]]
         timeout = ask["timeout_ms"] / 1000 if "timeout_ms" in ask else None
         out = "arrays" if keep is None else "buffers"
         program, tag = self.programs[ask["program"]], ask.get("tag", "")
-        results = program.run(dict(enumerate(arguments)), out=out, timeout=timeout, tag=tag).results
+        with interrupted(ask.get("cancel_after_ms")):
+            results = program.run(dict(enumerate(arguments)), out=out, timeout=timeout, tag=tag).results
         if keep is None:
             return {"results": [tensor_of(np.asarray(item)) for item in results]}
         self.buffers.update(zip(keep, results))
@@ -190,6 +191,23 @@ class Adapter:
             return {"error": told(error)}
         except Told as error:
             return error.args[0]
+
+
+@contextlib.contextmanager
+def interrupted(after_ms):
+    """By what a person ends a program with, Ctrl-C: it ends the call at the server, and the suite is told."""
+    if after_ms is None:
+        yield
+        return
+    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    signal.setitimer(signal.ITIMER_REAL, after_ms / 1000)
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise Told({"error": {"status": "CANCELLED"}}) from None
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 class Told(Exception):

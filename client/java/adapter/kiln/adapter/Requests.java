@@ -85,6 +85,7 @@ final class Requests {
         requests.put("handle", r -> with("handle", Long.toUnsignedString(buffer(r).handle())));
         requests.put("describe", this::describe);
         requests.put("run", this::run);
+        requests.put("run_files", r -> FileRun.of(one(r).client, r));
         requests.put("unchecked_run", this::uncheckedRun);
         requests.put(
                 "begin",

@@ -3,12 +3,15 @@ package kiln;
 import com.google.protobuf.InvalidProtocolBufferException;
 import com.google.protobuf.TextFormat;
 import java.io.IOException;
+import java.nio.ByteBuffer;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.SortedMap;
 
 /**
  * Files of graphs: .kgraph and .pb have the message as it travels, .txtpb its text. {@code kiln
- * import} and {@code kiln gradient} write such files.
+ * import} and {@code kiln gradient} write .kgraph and .pb; the former writes a model's constants
+ * beside a .kgraph.
  */
 public final class GraphFiles {
     private GraphFiles() {}
@@ -21,6 +24,20 @@ public final class GraphFiles {
                     : kiln.v1.Graph.parseFrom(Files.readAllBytes(path));
         } catch (InvalidProtocolBufferException | TextFormat.ParseException failed) {
             throw Failures.badArgument("%s is no graph: %s", path, failed.getMessage());
+        }
+    }
+
+    /**
+     * Reads the constants of a model, from the .safetensors that {@code kiln import model.onnx -o
+     * model.kgraph} writes beside the graph: by the slot with which each one's name begins
+     * ("3_weight"). {@link Argument#inSlot} makes arguments of them; what runs more than once
+     * uploads them first.
+     */
+    public static SortedMap<Integer, NdArray> readConstants(Path path) throws IOException {
+        try {
+            return Safetensors.constants(ByteBuffer.wrap(Files.readAllBytes(path)));
+        } catch (KilnException failed) {
+            throw Failures.badArgument("%s: %s", path, failed.getMessage());
         }
     }
 
