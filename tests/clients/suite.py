@@ -266,6 +266,15 @@ class Suite(unittest.TestCase):
             with self.subTest(mutant.__name__), self.assertRaises(Failed):
                 run_case(self.adapter, self.servers, cases.cases()[name], mutant())
 
+    def test_replies_that_were_changed_by_chance(self):
+        """For two seconds; fuzz.py does it for longer."""
+        import fuzz  # which begins with this module
+
+        if self.adapter.ended:
+            type(self).adapter = Adapter(self.command)
+        ends = fuzz.fuzz(self.adapter, self.servers, seconds=2)
+        self.assertGreater(sum(ends.values()), 0)
+
     def __init_subclass__(cls):
         for case in cases.cases().values():
             def method(self, case=case):

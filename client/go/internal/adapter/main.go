@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
 
 	"kiln"
@@ -120,7 +121,7 @@ func told(err error) answer {
 		return answer{"message": err.Error()}
 	}
 	made := answer{
-		"status":      statuses[failed.Status],
+		"status":      statusName(failed.Status),
 		"message":     failed.Message,
 		"limit_value": failed.LimitValue,
 		"used":        failed.Used,
@@ -165,6 +166,14 @@ var statuses = []string{
 	"UNAVAILABLE",
 	"DATA_LOSS",
 	"UNAUTHENTICATED",
+}
+
+// statusName is also for a number that gRPC has not.
+func statusName(code codes.Code) string {
+	if int(code) < len(statuses) {
+		return statuses[code]
+	}
+	return code.String()
 }
 
 func (a *adapter) answer(request *ask) answer {
