@@ -28,7 +28,7 @@ import numpy as np
 MOST_FRAMES = 200
 # Of the frames behind which a connection may be cut, so many are passed over for one that is tried.
 EVERY = int(os.environ.get("KILN_EVERY", 5))
-ANSWER_SECONDS = 120
+ANSWER_SECONDS = int(os.environ.get("KILN_ANSWER_SECONDS", 120))
 
 
 class Failed(Exception):

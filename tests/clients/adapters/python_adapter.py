@@ -17,6 +17,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent.parent
 sys.path.insert(0, str(ROOT / "client" / "python"))
 
 import numpy as np
+from python_bench import Bench
 
 import kiln
 from kiln.hash import graph_hash
@@ -182,6 +183,12 @@ class Adapter:
         with self.client.allocate(ask["bytes"]) as buffer:
             buffer.write_bytes(sent)
             return {"wrong": int(np.count_nonzero(sent != buffer.numpy()))}
+
+    def bench(self, ask):
+        if ask["what"] == "prepare":
+            self.measures = Bench(ask, graph_of)
+            return None
+        return self.measures.measure(ask)
 
     def answer(self, ask):
         self.of = ask.get("client", "")
