@@ -40,7 +40,7 @@ def measured(command, address, rounds, mib):
     """{(what, bare): seconds of the quickest round}"""
     adapter = suite.Adapter(command)
     try:
-        graphs = {"affine": cases.graph("affine"), "count": cases.graph("count"), "large": large()}
+        graphs = {"affine": cases.graph("affine"), "counting": cases.graph("count"), "large": large()}
         asked(adapter, {"what": "prepare", "address": address, "bytes": mib << 20, **graphs})
         best = {}
         for number in range(rounds + 1):

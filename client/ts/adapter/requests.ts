@@ -5,6 +5,7 @@ import type { Argument, CallOptions, Client, DType, DeviceBuffer, Program, Recor
 import type { CollectiveKind, Reduction } from "../src/index.js";
 import { BufferService } from "../src/gen/kiln/v1/buffer_service_pb.js";
 import { GraphSchema } from "../src/gen/kiln/v1/graph_pb.js";
+import { Bench } from "./bench.js";
 import { build } from "./build.js";
 import type { Call } from "./build.js";
 
@@ -44,6 +45,7 @@ export class Adapter {
   #programs = new Map<string, Program>();
   #buffers = new Map<string, DeviceBuffer>();
   #recordings = new Map<string, Recording>();
+  #bench: Bench | undefined;
   #begun = new Map<string, Promise<Answer>>();
 
   constructor(readonly answer: (ask: Ask) => Promise<Answer>) {}
@@ -158,6 +160,13 @@ export class Adapter {
     },
     // This client checks nothing that the server does.
     unchecked_run: (ask, options) => this.#run(ask, this.#named([ask.buffer]), [ask.keep], options),
+    bench: async (ask) => {
+      if (ask.what === "prepare") {
+        this.#bench = await Bench.prepare(ask, graphOf);
+        return;
+      }
+      return { ...(await this.#bench!.measure(ask)) };
+    },
     begin: (ask) => {
       this.#begun.set(ask.as, this.answer(ask.request));
     },

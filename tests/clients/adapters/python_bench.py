@@ -19,7 +19,7 @@ class Bench:
     def __init__(self, ask, graph_of):
         self.client = kiln.connect(ask["address"], shared_memory=False, stream=False)
         self.streaming = kiln.connect(ask["address"], shared_memory=False)
-        affine, count, self.large = (graph_of(ask[name]) for name in ("affine", "count", "large"))
+        affine, count, self.large = (graph_of(ask[name]) for name in ("affine", "counting", "large"))
         self.x = np.arange(4, dtype=np.float32)
         self.program, self.step = self.client.compile(affine), self.streaming.compile(count)
         self.counter = self.streaming.buffer(np.zeros(4, np.int32))

@@ -43,6 +43,11 @@ type ask struct {
 	Calls                 [][]json.RawMessage
 	Steps                 [][]json.RawMessage
 	Request               *ask
+
+	What                    string
+	Bare                    bool
+	Count                   int
+	Affine, Counting, Large []byte
 }
 
 type tensor struct {
@@ -71,6 +76,7 @@ type adapter struct {
 	buffers    map[string]*kiln.Buffer
 	recordings map[string]*kiln.Recording
 	begun      map[string]chan answer
+	measured   *measured
 }
 
 // one is a client with the stream that it has now.
@@ -91,6 +97,7 @@ func newAdapter() *adapter {
 		map[string]*kiln.Buffer{},
 		map[string]*kiln.Recording{},
 		map[string]chan answer{},
+		nil,
 	}
 }
 

@@ -29,6 +29,7 @@ var requests = map[string]func(*adapter, context.Context, *ask) (answer, error){
 	"free":          free,
 	"handle":        handle,
 	"describe":      describe,
+	"bench":         bench,
 	"run":           run,
 	"run_files":     runFiles,
 	"unchecked_run": uncheckedRun,
