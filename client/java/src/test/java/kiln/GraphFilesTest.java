@@ -16,7 +16,7 @@ import kiln.v1.ErrorCode;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-class SafetensorsTest {
+class GraphFilesTest {
     private static final String ONE = "{\"dtype\":\"I8\",\"shape\":[1],\"data_offsets\":[0,1]}";
 
     static ByteBuffer file(String header, int... data) {
@@ -71,7 +71,7 @@ class SafetensorsTest {
                         row("1_w", "I8", "[1]", "[1]"),
                         file("{\"1_a\":" + ONE + ",\"1_b\":" + ONE + "}", 1));
         for (ByteBuffer lie : lies) {
-            Fails.with(ErrorCode.BAD_ARGUMENT, () -> Safetensors.constants(lie));
+            Fails.with(ErrorCode.BAD_ARGUMENT, () -> GraphFiles.constants(lie));
         }
     }
 }
