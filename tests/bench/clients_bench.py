@@ -79,7 +79,7 @@ def table(rows):
     for what, _, has_bare in ROWS:
         heads += [{"execute": "Execute", "submit": "Submit", "hash": "hash of 10,000 nodes"}.get(what, what)]
         heads += ["beside gRPC"] * has_bare
-    return "\n".join(["| %s |" % " | ".join(heads), "|%s|" % ("---|" * len(heads)), *rows])
+    return "\n".join(["| %s |" % " | ".join(heads), "|%s" % ("---|" * len(heads)), *rows])
 
 
 def main(arguments):

@@ -76,6 +76,15 @@ class OnnxCli(unittest.TestCase):
         self.assertEqual(ran.returncode, 1, ran.stdout)
         return ran.stderr
 
+    def test_a_kgraph_has_its_constants_beside_it(self):
+        model = self.path("layer.onnx")
+        support.cli("import", model, "-o", self.path("same.pb"), "--constants", self.path("other.safetensors"))
+        support.cli("import", model, "-o", self.path("same.kgraph"))
+        for one, other in (("same.pb", "same.kgraph"), ("other.safetensors", "same.safetensors")):
+            self.assertEqual((self.folder / one).read_bytes(), (self.folder / other).read_bytes())
+        hashes = {support.cli("graph", "hash", self.path(name)) for name in ("same.pb", "same.kgraph")}
+        self.assertEqual(len(hashes), 1)
+
     def test_a_model_runs_with_the_sizes_of_its_files(self):
         for batch in (1, 5):
             x = np.random.default_rng(batch).normal(size=(batch, 4)).astype(np.float32)
