@@ -45,7 +45,7 @@ impl Bench {
         let size = ask["bytes"].as_u64().unwrap_or_default();
         let data: Vec<u8> = (0..size).map(|at| (at % 251) as u8).collect();
         let channel = Endpoint::try_from(format!("http://{address}")).map_err(bad)?.connect().await.map_err(bad)?;
-        let counter = v1::TensorType { dtype: v1::DType::Int32.into(), shape: vec![4], ..Default::default() };
+        let counter = v1::TensorType { dtype: v1::DType::Int32.into(), shape: vec![4] };
         let bare_counter = allocated(&channel, v1::allocate_request::Size::Type(counter)).await?;
         let bare_block = allocated(&channel, v1::allocate_request::Size::Bytes(size)).await?;
         Ok(Bench {
