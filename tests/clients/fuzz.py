@@ -95,11 +95,11 @@ def chosen():
             and not case.cut_each_frame and not any("runner" in step or "eventually" in step for step in case.steps)]  # fmt: skip
 
 
-def fuzz(adapter, servers, seconds, first=1):
-    """Lives for so long: how many ended with which status. Failed, with the life's number, if one did not go well."""
+def fuzz(adapter, servers, seconds, first=1, most=1 << 30):
+    """Lives for so long, at most so many: how many ended with which status. Failed, with the life's number, if one did not go well."""
     ends, all_cases = collections.Counter(), chosen()
     begun, seed = time.monotonic(), first
-    while time.monotonic() < begun + seconds:
+    while time.monotonic() < begun + seconds and seed < first + most:
         case = all_cases[random.Random(-seed).randrange(len(all_cases))]
         try:
             Life(adapter, servers, case, Mutates(seed)).steps()
