@@ -1,10 +1,8 @@
 // kiln gradient: a graph's gradient, as a graph.
 #include <CLI/CLI.hpp>
 #include <cstdio>
-#include <fstream>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/error.h"
@@ -49,16 +47,9 @@ absl::Status Gradient(Cli& cli, const Flags& flags) {
   }
   KILN_ASSIGN_OR_RETURN(const auto client, cli.Connect());
   KILN_ASSIGN_OR_RETURN(const v1::GradientResponse gradient, client->Gradient(cli.graph, options));
-  const bool binary = absl::EndsWith(flags.output, ".pb");
-  const std::string text = binary ? gradient.graph().SerializeAsString() : PrintGraph(gradient.graph());
-  if (flags.output.empty()) {
-    std::fwrite(text.data(), 1, text.size(), stdout);
-    return absl::OkStatus();
-  }
-  std::ofstream stream(flags.output, std::ios::binary | std::ios::trunc);
-  stream << text;
-  stream.close();
-  return stream ? absl::OkStatus() : absl::UnavailableError(absl::StrCat("cannot write ", flags.output));
+  if (!flags.output.empty()) return WriteGraph(gradient.graph(), flags.output);
+  std::fputs(PrintGraph(gradient.graph()).c_str(), stdout);
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -76,7 +67,7 @@ void AddGradient(CLI::App& app, Cli& cli) {
   command->add_option("--result", flags->result, "Which result, counted from 0")->capture_default_str();
   command->add_option("--cotangent", flags->cotangent, "A free slot for the weights of the result's elements");
   command->add_flag("--include-results", flags->include_results, "The graph's own results come first");
-  command->add_option("--output,-o", flags->output, "A file (.uop or .pb), instead of standard output");
+  command->add_option("--output,-o", flags->output, "A file (.uop, .pb or .kgraph), instead of standard output");
   command->callback([flags, &cli] { cli.action = [flags](Cli& running) { return Gradient(running, *flags); }; });
 }
 

@@ -79,7 +79,7 @@ class Documents(unittest.TestCase):
                    for match in [re.fullmatch(r"(?://)?tests/bench(?:/\w+)?[:/](\w+)_bench(?:\.py)?", name)] if match}  # fmt: skip
         benches |= set(re.findall(r'\[(\w+)\]="', tidy.text("dev")))  # groups
         fuzzers = {label[len("//tests/fuzz:"):] for label in labels if label and label.startswith("//tests/fuzz:")}
-        fuzzers.add("NAME")
+        fuzzers |= {"NAME", "clients"}
         for name, text in code():
             for command, word in re.findall(r"\./dev ([\w-]+)(?: ([\w-]+))?", text):
                 with self.subTest(document=name, command=command, word=word):

@@ -6,14 +6,22 @@
 #include <optional>
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "kiln/v1/graph.pb.h"
 
 namespace kiln::cli {
 
-// By its name's ending: .uop (base/graph/graph_text.h), .txtpb, .pb. Errors name the file,
-// and the line where that makes sense. "-" reads .uop text from standard input.
+// By its name's ending: .uop (base/graph/graph_text.h), .txtpb, .pb or .kgraph, which are the same. Errors name the
+// file, and the line where that makes sense. "-" reads .uop text from standard input.
 absl::StatusOr<v1::Graph> ReadGraph(const std::string& path);
+
+// By its name's ending: .uop, .pb or .kgraph; INVALID_ARGUMENT for any other.
+absl::Status WriteGraph(const v1::Graph& graph, const std::string& path);
+
+// A graph whose constants lie beside it, as clients read both: model.kgraph and model.safetensors. None for a file that
+// is no such.
+std::optional<std::string> ConstantsBeside(const std::string& path);
 
 // The names of a graph's PARAMs, by slot.
 std::map<uint32_t, std::string> ParamNames(const v1::Graph& graph);

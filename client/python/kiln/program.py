@@ -22,8 +22,9 @@ from kiln.buffers import Buffer, BufferLike
 from kiln.transport.connection import Connection
 from kiln.deferred import SHORT, SMALL, Deferred
 from kiln.dtypes import BY_NUMBER
-from kiln.errors import ConnectionLost, InvalidArgument, KilnError, Unavailable
+from kiln.errors import ConnectionLost, Internal, InvalidArgument, KilnError, Unavailable
 from kiln.handles import Single
+from kiln.hash import graph_hash
 from kiln.interchange.pickled import load_program
 from kiln.sharding import Shards, ShardsLike, shares
 from kiln.v1 import buffer_service_pb2, executable_pb2, graph_pb2, kernel_service_pb2
@@ -48,6 +49,16 @@ class Run(NamedTuple):
     timing: kernel_service_pb2.Timing
 
 
+def checked_hash(graph: graph_pb2.Graph, said: bytes) -> bytes:
+    """The graph's hash, computed here. A server that says another has mistaken the graph, and is not believed."""
+    own = graph_hash(graph)
+    if said != own:
+        raise Internal(
+            "the server says the graph's hash is %s, it is %s" % (said.hex(), own.hex()), code="HASH_MISMATCH"
+        )
+    return own
+
+
 class ProgramLike(Single, Takes):
     """`device` (where it runs), `hash` (32 bytes), `signature`, `cost`, `kernels`, `from_cache`, `compile_us`, `graph`."""
 
@@ -60,13 +71,14 @@ class ProgramLike(Single, Takes):
         self.device: str = connection.device if device is None else device
         self._graph = graph
         self.options = options
-        self.hash: bytes = compiled.graph_hash
+        sent = self.graph
+        self.hash: bytes = checked_hash(sent, compiled.graph_hash)
         self.signature: executable_pb2.Signature = compiled.signature
         self.cost: executable_pb2.Cost = compiled.cost
         self.from_cache: bool = compiled.from_cache
         self.compile_us: int = compiled.compile_us
         self.kernels: int = compiled.kernels
-        self._read_signature(self.graph, compiled, self.device or connection.devices[0])
+        self._read_signature(sent, compiled, self.device or connection.devices[0])
         self._aliases = [row.aliases if row.HasField("aliases") else None for row in self.signature.results]
         self._small = sum(row.bytes for row in self.signature.results) <= INLINE
         self._prefix: Dict[Tuple[bool, bool], bytes] = {}

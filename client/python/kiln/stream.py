@@ -55,6 +55,10 @@ class Answer(Future):
         self.data: List[bytes] = []
 
 
+class BadAnswer(Internal):
+    """One that cannot be: nothing that this server says of the stream is to be believed."""
+
+
 class Stream:
     """Made by Pipeline (pipeline.py). Threads: any. Nothing here waits, but close()."""
 
@@ -142,6 +146,9 @@ class Stream:
                 self._session.replace(self._token)
         except (grpc.RpcError, ValueError):  # no new session; the channel is closed
             pass
+        except BadAnswer as lie:
+            error = lie
+            self._call.cancel()
         except Exception as fault:
             error = Internal("the stream to %s cannot be read: %r" % (self._target, fault))
             self._call.cancel()
@@ -218,6 +225,7 @@ class Stream:
             return self._give_up(response.welcome.answers_lost)
         if response.command_id <= self._seen:  # it comes a second time
             return
+        self._check(response.command_id)
         answer = self._asked.get(response.command_id)
         if event == "data" and answer is not None:
             answer.data.append(response.data)
@@ -241,6 +249,15 @@ class Stream:
             answer.set_result(response)
         else:
             answer.set_exception(error)
+
+    def _check(self, command: int) -> None:
+        """Answers come in the order of commands: who waits for one that was passed over would wait for ever."""
+        with self._lock:
+            first, last = next(iter(self._asked), command), self.last
+        if command > last:
+            raise BadAnswer("the server answers command %d, and the last is %d" % (command, last))
+        if first < command:
+            raise BadAnswer("the server answers command %d, and has not answered %d" % (command, first))
 
     def _note(self, command: int, error: KilnError) -> None:
         """A failure that nobody waits for."""
