@@ -7,7 +7,11 @@ namespace kiln::server {
 
 const std::vector<ConfigRow>& ConfigRows() {
   static const auto* rows = new std::vector<ConfigRow>{
-      {"listen", "127.0.0.1:7437", "host:port to serve on; port 0 takes a free one"},
+      {"listen", "127.0.0.1:7437", "host:port to serve on; port 0 takes a free one; or unix:PATH"},
+      {"listen_mode", "",
+       "of --listen=unix:PATH, who may connect: 0600, this user; 0660, its group as well; 0666, whoever reaches the "
+       "path; empty: what the umask leaves, or 0660 with a group"},
+      {"listen_group", "", "group of that file, a name or a number, one of this user's own; empty: this user's first"},
       {"admin_listen", "",
        "host:port of pages for operators, /metrics, /healthz and /readyz, over HTTP (docs/pages.md, docs/metrics.md); "
        "port 0 takes a free one; empty: none. "

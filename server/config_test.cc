@@ -127,6 +127,8 @@ TEST(ConfigTest, FaultsNameTheField) {
       {"--listen=0.0.0.0:80", "listen", "--insecure"},
       {"--listen=example", "listen", "host:port"},
       {"--listen=127.0.0.1:70000", "listen", "host:port"},
+      {"--listen_mode=0660", "listen_mode", "127.0.0.1:7437 is none"},
+      {"--listen_group=users", "listen_group", "127.0.0.1:7437 is none"},
       {"--admin_listen=0.0.0.0:80", "admin_listen", "--insecure"},
       {"--admin_listen=127.0.0.1:80,0.0.0.0:80", "admin_listen", "--insecure"},
       {"--admin_listen=unix:/run/kiln", "admin_listen", "host:port"},
@@ -167,6 +169,25 @@ TEST(ConfigTest, FaultsNameTheField) {
     EXPECT_EQ(DetailOf(invocation.status())->field(), row.field) << invocation.status();
     EXPECT_NE(invocation.status().message().find(row.text), absl::string_view::npos) << invocation.status();
   }
+}
+
+TEST(ConfigTest, WhoMayConnectToASocketsFile) {
+  const auto fault = [](const char* mode, const char* group) {
+    v1::ServerConfig config = DefaultConfig();
+    config.set_listen("unix:/run/kiln/kilnd.sock");
+    config.set_listen_mode(mode);
+    config.set_listen_group(group);
+    const absl::Status status = CheckConfig(config);
+    return status.ok() ? "" : absl::StrCat(DetailOf(status)->field(), "|", status.message());
+  };
+  EXPECT_EQ(fault("", ""), "");
+  EXPECT_EQ(fault("0666", ""), "");
+  EXPECT_EQ(fault("660", "users"), "");
+  EXPECT_EQ(fault("", "users"), "");
+  EXPECT_EQ(fault("0600", "users"), "listen_mode|listen_mode: 0600 lets nobody of listen_group connect; 0660 does");
+  EXPECT_EQ(fault("rw", ""),
+            "listen_mode|listen_mode: \"rw\" is no mode of a socket: 0600 for its own user, 0660 for a group as well, "
+            "or 0666 for all");
 }
 
 TEST(ConfigTest, Loopback) {

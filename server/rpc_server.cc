@@ -191,7 +191,8 @@ absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(const v1::ServerConf
   self->tls_ = std::move(tls);
   KILN_RETURN_IF_ERROR(self->StartExport(config));
   grpc::ServerBuilder builder;
-  KILN_ASSIGN_OR_RETURN(self->port_, Port::Open(config.listen(), LimitsOf(config), self->log_));
+  KILN_ASSIGN_OR_RETURN(const SocketAccess access, ParseSocketAccess(config.listen_mode(), config.listen_group()));
+  KILN_ASSIGN_OR_RETURN(self->port_, Port::Open(config.listen(), LimitsOf(config), self->log_, access));
   self->port_number_ = self->port_->port();
   self->engine_->sessions().SetAddress(Advertised(config.advertise(), self->port_number_));
   const std::shared_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor =

@@ -75,6 +75,9 @@ class Client {
 
   // -- Programs
   absl::StatusOr<Program> Compile(v1::Graph graph, const v1::CompileOptions& options = {});
+  // The program of that graph's hash, 32 bytes, that the server has in memory for this client's device, or for any if
+  // the client named none. NEED_GRAPH if there is none; its Run answers the same once the server has forgotten it.
+  absl::StatusOr<Program> FindProgram(const std::string& graph_hash);
   // A graph's gradient as a graph: for Compile, or for Graph::Append.
   absl::StatusOr<v1::GradientResponse> Gradient(v1::Graph graph, const GradientOptions& options);
 

@@ -3,7 +3,11 @@
 // Tested by client/cpp/client_test.cc, tests/e2e/state_test.cc, tests/e2e/evict_test.cc and, through `kiln`,
 // tests/python/cli/carry_test.py.
 #include <memory>
+#include <string>
+#include <utility>
 
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "client/cpp/client.h"
 #include "client/cpp/transport/stubs.h"
@@ -54,6 +58,23 @@ absl::StatusOr<v1::ListProgramsResponse> Client::ListPrograms() {
   KILN_RETURN_IF_ERROR(Call(*connection_, StubOf(*connection_), &v1::DebugService::Stub::ListPrograms, "ListPrograms",
                             v1::ListProgramsRequest(), &response));
   return response;
+}
+
+absl::StatusOr<Program> Client::FindProgram(const std::string& graph_hash) {
+  KILN_ASSIGN_OR_RETURN(v1::ListProgramsResponse listed, ListPrograms());
+  const std::string& device = connection_->options().device;
+  for (v1::ListProgramsResponse::Program& program : *listed.mutable_programs()) {
+    if (program.graph_hash() != graph_hash || (!device.empty() && program.device() != device)) continue;
+    v1::CompileResponse compiled;
+    compiled.set_graph_hash(graph_hash);
+    compiled.set_from_cache(true);
+    compiled.set_compile_us(program.compile_us());
+    compiled.set_kernels(program.kernels());
+    *compiled.mutable_signature() = std::move(*program.mutable_signature());
+    return Program(connection_, v1::Graph(), v1::CompileOptions(), std::move(compiled));
+  }
+  return MakeError(v1::NEED_GRAPH, absl::StrCat("the server has no program ", absl::BytesToHexString(graph_hash),
+                                                device.empty() ? "" : " for ", device, " in memory; send its graph"));
 }
 
 absl::StatusOr<v1::ExplainResponse> Client::Explain(const v1::ExplainRequest& request) {

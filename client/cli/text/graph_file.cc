@@ -93,8 +93,18 @@ std::map<uint32_t, std::string> ParamNames(const v1::Graph& graph) {
   return names;
 }
 
+std::map<uint32_t, std::string> ParamNames(const v1::Graph& graph, const v1::Signature& signature) {
+  if (graph.nodes_size() > 0) return ParamNames(graph);
+  std::map<uint32_t, std::string> names;
+  for (const v1::Signature::Parameter& parameter : signature.parameters()) names[parameter.slot()] = parameter.name();
+  return names;
+}
+
 std::optional<uint32_t> SlotOf(const v1::Graph& graph, const std::string& word) {
-  const std::map<uint32_t, std::string> names = ParamNames(graph);
+  return SlotOf(ParamNames(graph), word);
+}
+
+std::optional<uint32_t> SlotOf(const std::map<uint32_t, std::string>& names, const std::string& word) {
   for (const auto& [slot, name] : names) {
     if (!name.empty() && name == word) return slot;
   }

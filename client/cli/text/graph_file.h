@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "kiln/v1/executable.pb.h"
 #include "kiln/v1/graph.pb.h"
 
 namespace kiln::cli {
@@ -23,11 +24,13 @@ absl::Status WriteGraph(const v1::Graph& graph, const std::string& path);
 // is no such.
 std::optional<std::string> ConstantsBeside(const std::string& path);
 
-// The names of a graph's PARAMs, by slot.
+// The names of a graph's PARAMs, by slot; or of a program's parameters, where there is no graph.
 std::map<uint32_t, std::string> ParamNames(const v1::Graph& graph);
+std::map<uint32_t, std::string> ParamNames(const v1::Graph& graph, const v1::Signature& signature);
 
 // The slot that `word` names: a PARAM's name, or a number. None if there is none such.
 std::optional<uint32_t> SlotOf(const v1::Graph& graph, const std::string& word);
+std::optional<uint32_t> SlotOf(const std::map<uint32_t, std::string>& names, const std::string& word);
 
 }  // namespace kiln::cli
 
