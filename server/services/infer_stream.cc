@@ -52,7 +52,7 @@ class InferStream final : public StreamReactor, public Gate::Watcher {
 
  private:
   const ServiceEnv& env() const { return admitted_->env(); }
-  ModelCaller caller() const { return {env(), admitted_->tenant(), session_, control_}; }
+  ModelCaller caller() const { return {env(), admitted_->tenant(), session_, control_, admitted_->context()}; }
 
   absl::Status Open() {
     KILN_ASSIGN_OR_RETURN(session_, SessionOf(*admitted_));

@@ -1,25 +1,119 @@
-// Tested by tests/e2e/serving/serving_test.py.
+// Tested by tests/e2e/serving/serving_test.py; what is in shared memory by tests/e2e/serving/regions_test.py.
 #include "server/services/inference.h"
 
+#include <cstdint>
 #include <memory>
+#include <string>
 #include <utility>
 
 #include "base/clock.h"
 #include "inference/grpc_service.pb.h"
 #include "server/models/infer.h"
 #include "server/models/repository.h"
+#include "server/services/infer_regions.h"
+#include "server/services/requests/codec.h"
 
 namespace kiln::server {
 namespace {
 
-// A run under way.
-struct Run {
-  ServedModelPtr model;
-  InferRun run;
-  InferCallback done;
-};
-
 absl::Duration Micros(double micros) { return absl::Microseconds(micros); }
+
+// A run under way: one step follows the other, on whichever thread the one before ended. What takes long, which is to
+// copy much from or to a region, or to sort many elements, is done by the threads that read large requests.
+class Run : public std::enable_shared_from_this<Run> {
+ public:
+  Run(const ModelCaller& caller, absl::Time begin, const inference::ModelInferRequest& message,
+      inference::ModelInferResponse& answer, NotedParts& parts, ServedModelPtr model, InferCallback done)
+      : caller_(caller),
+        begin_(begin),
+        message_(message),
+        answer_(answer),
+        parts_(parts),
+        model_(std::move(model)),
+        done_(std::move(done)) {}
+
+  void Start() {
+    if (absl::Status status = Prepare(); !status.ok()) return Fail(std::move(status));
+    if (regions_ == nullptr || regions_->input_bytes() <= kSmallRequest) return ReadAndExecute();
+    absl::Status offered = caller_.env.requests.Offer(Turn(), regions_->input_bytes(),
+                                                      [self = shared_from_this()] { self->ReadAndExecute(); });
+    if (!offered.ok()) Fail(std::move(offered));
+  }
+
+ private:
+  // As CallerOf.
+  std::string Turn() const { return caller_.tenant == nullptr ? caller_.context.peer() : caller_.tenant->name; }
+
+  absl::Status Prepare() {
+    KILN_RETURN_IF_ERROR(ToRun(*model_, message_, run_));
+    KILN_ASSIGN_OR_RETURN(regions_, InferRegions::Find(caller_, run_));
+    return absl::OkStatus();
+  }
+
+  void ReadAndExecute() {
+    if (regions_ != nullptr) {
+      if (absl::Status status = regions_->Read(run_); !status.ok()) return Fail(std::move(status));
+    }
+    ExecuteRequest& asked = run_.request;
+    asked.caller = caller_.session;
+    asked.parts = &parts_;
+    inferred_.decoded = SteadyNow();
+    parts_.Set(Part::kDecode, begin_, inferred_.decoded);
+    caller_.env.engine.Execute(
+        std::move(asked), caller_.control,
+        [self = shared_from_this()](absl::StatusOr<ExecuteResult> result) { self->Executed(std::move(result)); });
+  }
+
+  void Executed(absl::StatusOr<ExecuteResult> result) {
+    inferred_.executed = SteadyNow();
+    if (!result.ok()) return Fail(result.status());
+    result_ = *std::move(result);
+    if (CopiedBytes() <= kSmallRequest) return Answer();
+    caller_.env.requests.Push(Turn(), [self = shared_from_this()] { self->Answer(); });
+  }
+
+  // Of the results that are more than moved.
+  uint64_t CopiedBytes() const {
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < run_.outputs.size(); ++i) {
+      const TensorOptions& options = run_.output_options[i];
+      if (options.region.has_value() || options.classes != 0) bytes += result_.results[run_.outputs[i]].data.size();
+    }
+    return bytes;
+  }
+
+  void Answer() {
+    if (regions_ != nullptr) {
+      if (absl::Status status = regions_->Write(*model_, run_, result_); !status.ok()) return Fail(std::move(status));
+    }
+    FillInferResponse(*model_, message_, run_, result_, answer_);
+    inferred_.charge = std::move(result_.charge);
+    const ExecuteTiming& timing = result_.timing;
+    model_->counters.Succeeded(caller_.control.account, result_.batch > 0, begin_, SteadyNow() - begin_,
+                               Micros(timing.queue), inferred_.decoded - begin_ + Micros(timing.h2d),
+                               Micros(timing.device));
+    regions_ = nullptr;  // what they take is given back before the client hears of it
+    done_(std::move(inferred_));
+  }
+
+  void Fail(absl::Status status) {
+    model_->counters.Failed(caller_.control.account, begin_, SteadyNow() - begin_);
+    regions_ = nullptr;
+    done_(std::move(status));
+  }
+
+  const ModelCaller caller_;
+  const absl::Time begin_;
+  const inference::ModelInferRequest& message_;
+  inference::ModelInferResponse& answer_;
+  NotedParts& parts_;
+  const ServedModelPtr model_;
+  InferCallback done_;
+  InferRun run_;
+  std::unique_ptr<InferRegions> regions_;  // null: the message has all
+  ExecuteResult result_;
+  Inferred inferred_;
+};
 
 }  // namespace
 
@@ -39,35 +133,7 @@ void Infer(const ModelCaller& caller, absl::Time begin, const inference::ModelIn
            inference::ModelInferResponse& answer, NotedParts& parts, InferCallback done) {
   auto model = FindModel(caller, message.model_name(), message.model_version());
   if (!model.ok()) return done(model.status());
-  auto own = std::make_shared<Run>();
-  own->model = *std::move(model);
-  own->done = std::move(done);
-  Account* const account = caller.control.account;
-  if (absl::Status status = ToRun(*own->model, message, own->run); !status.ok()) {
-    own->model->counters.Failed(account, begin, SteadyNow() - begin);
-    return own->done(std::move(status));
-  }
-  ExecuteRequest& asked = own->run.request;
-  asked.caller = caller.session;
-  asked.parts = &parts;
-  const absl::Time decoded = SteadyNow();
-  parts.Set(Part::kDecode, begin, decoded);
-  caller.env.engine.Execute(std::move(asked), caller.control,
-                            [own, account, begin, decoded, &message, &answer](absl::StatusOr<ExecuteResult> result) {
-                              Inferred inferred{decoded, SteadyNow(), {}};
-                              const ServedModel& served = *own->model;
-                              if (!result.ok()) {
-                                served.counters.Failed(account, begin, inferred.executed - begin);
-                                return own->done(result.status());
-                              }
-                              FillInferResponse(served, message, own->run, *result, answer);
-                              inferred.charge = std::move(result->charge);
-                              const ExecuteTiming& timing = result->timing;
-                              served.counters.Succeeded(account, result->batch > 0, begin, SteadyNow() - begin,
-                                                        Micros(timing.queue), decoded - begin + Micros(timing.h2d),
-                                                        Micros(timing.device));
-                              own->done(std::move(inferred));
-                            });
+  std::make_shared<Run>(caller, begin, message, answer, parts, *std::move(model), std::move(done))->Start();
 }
 
 }  // namespace kiln::server

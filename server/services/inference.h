@@ -2,6 +2,8 @@
 #ifndef KILN_SERVER_SERVICES_INFERENCE_H_
 #define KILN_SERVER_SERVICES_INFERENCE_H_
 
+#include <grpcpp/grpcpp.h>
+
 #include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -27,6 +29,7 @@ struct ModelCaller {
   const TenantPtr& tenant;  // null where the server does not want to know
   const SessionPtr& session;
   const Control& control;
+  const grpc::CallbackServerContext& context;
 };
 
 // A model that is not the tenant's, or is on a device that is not, is none for it.
