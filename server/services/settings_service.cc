@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "inference/grpc_service.pb.h"
@@ -19,20 +19,24 @@
 namespace kiln::server {
 namespace {
 
+// Who changes the server for others, and who would have, is for the audit log.
 template <typename Call>
-absl::Status MaySet(const Call& call) {
-  return call.tenant() == nullptr || call.tenant()->Has(Right::kAdmin) ? absl::OkStatus()
-                                                                       : WithoutRight(*call.tenant(), Right::kAdmin);
+absl::Status MaySet(const Call& call, absl::string_view rpc) {
+  if (call.tenant() == nullptr || call.tenant()->Has(Right::kAdmin)) return absl::OkStatus();
+  absl::Status refused = WithoutRight(*call.tenant(), Right::kAdmin);
+  if (AuditLog* const audit = call.env().logs->audit.get(); audit != nullptr)
+    audit->Refused(call.tenant_name(), call.context().peer(), rpc, refused, SteadyNow());
+  return refused;
 }
 
-// It changes the server for others.
 template <typename Call>
 void Audit(const Call& call, absl::string_view rpc) {
-  if (AuditLog* const audit = call.env().logs->audit.get(); audit != nullptr) {
-    audit->Called(call.tenant_name(), call.context().peer(), absl::StrCat("GRPCInferenceService.", rpc), "OK",
-                  SteadyNow());
-  }
+  if (AuditLog* const audit = call.env().logs->audit.get(); audit != nullptr)
+    audit->Called(call.tenant_name(), call.context().peer(), rpc, "OK", SteadyNow());
 }
+
+constexpr char kLogSettings[] = "GRPCInferenceService.LogSettings",
+               kTraceSetting[] = "GRPCInferenceService.TraceSetting";
 
 }  // namespace
 
@@ -40,7 +44,7 @@ void rpc::GRPCInferenceService::LogSettings(
     UnaryCall<inference::LogSettingsRequest, inference::LogSettingsResponse>& call) {
   spdlog::logger& log = call.env().log;
   if (!call.request().settings().empty()) {
-    if (absl::Status may = MaySet(call); !may.ok()) return call.Reply(std::move(may));
+    if (absl::Status may = MaySet(call, kLogSettings); !may.ok()) return call.Reply(std::move(may));
     const auto before = log.level();
     const auto level = LevelOf(call.request(), before);
     if (!level.ok()) return call.Reply(level.status());
@@ -48,7 +52,7 @@ void rpc::GRPCInferenceService::LogSettings(
     log.set_level(std::min(before, *level));
     log.info("event=log_level level={}", spdlog::level::to_string_view(*level));
     log.set_level(*level);
-    Audit(call, "LogSettings");
+    Audit(call, kLogSettings);
   }
   FillLogSettings(log.level(), call.env().logs->format, call.response());
   call.Reply(absl::OkStatus());
@@ -64,7 +68,7 @@ void rpc::GRPCInferenceService::TraceSetting(
     if (auto model = FindModel(caller, asked.model_name(), ""); !model.ok()) return call.Reply(model.status());
   }
   if (!asked.settings().empty()) {
-    absl::Status may = MaySet(call);
+    absl::Status may = MaySet(call, kTraceSetting);
     if (may.ok() && !asked.model_name().empty()) may = NotImplemented("TraceSetting.model_name beside settings");
     if (may.ok() && !traces.exports()) {
       may = MakeError(v1::NOT_IMPLEMENTED,
@@ -76,7 +80,7 @@ void rpc::GRPCInferenceService::TraceSetting(
     if (!sampling.ok()) return call.Reply(sampling.status());
     traces.SetSampling(*sampling);
     call.env().log.info("event=trace_sampling on={} ratio={}", sampling->on, sampling->ratio);
-    Audit(call, "TraceSetting");
+    Audit(call, kTraceSetting);
   }
   FillTraceSettings(traces.sampling(), traces.exports(), call.response());
   call.Reply(absl::OkStatus());

@@ -147,7 +147,7 @@ class Inference(ServingTest):
         ask = {"model_name": "mlp", "inputs": [given("x", x)]}
         self.refused("NOT_FOUND", ['"9"'], self.client.infer, model_version="9", **ask)
         self.refused("INVALID_ARGUMENT", ['"q"'], self.client.infer, outputs=[triton.InferRequestedOutput("q")], **ask)
-        self.refused("UNIMPLEMENTED", ["parameters.sequence_"], self.client.infer, sequence_id=5, **ask)
+        self.refused("UNIMPLEMENTED", ["parameters.sequence_", "no sequences"], self.client.infer, sequence_id=5, **ask)
 
     def test_contents_that_do_not_fit_are_named(self):
         cases = {
@@ -258,12 +258,32 @@ class Inference(ServingTest):
 
     def test_what_is_not_served_says_so_by_name(self):
         for rpc, request in (("SystemSharedMemoryStatus", pb.SystemSharedMemoryStatusRequest()),
-                             ("CudaSharedMemoryStatus", pb.CudaSharedMemoryStatusRequest()),
-                             ("TraceSetting", pb.TraceSettingRequest()), ("LogSettings", pb.LogSettingsRequest())):  # fmt: skip
+                             ("CudaSharedMemoryRegister", pb.CudaSharedMemoryRegisterRequest())):  # fmt: skip
             with self.subTest(rpc), self.assertRaises(triton._client.grpc.RpcError) as caught:
                 getattr(self.stub, rpc)(request)
             self.assertEqual(caught.exception.code().name, "UNIMPLEMENTED")
             self.assertIn("GRPCInferenceService." + rpc, caught.exception.details())
+
+    def test_classes_are_the_greatest_of_each_row(self):
+        x = np.random.default_rng(3).standard_normal((5, 16)).astype(np.float32)
+        wanted = triton.InferRequestedOutput("y", class_count=3)
+        y = self.infer("mlp", given("x", x)).as_numpy("y")
+        answer = self.infer("mlp", given("x", x), outputs=[wanted])
+        self.assertEqual(answer.get_response().outputs[0].datatype, "BYTES")
+        expected = [[b"%f:%d" % (row[i], i) for i in np.argsort(-row, kind="stable")[:3]] for row in y]
+        self.assertEqual(answer.as_numpy("y").tolist(), expected)
+        # Of an output without rows, of all: more than there are, are all.
+        request = self.integers_request()
+        request.outputs.add(name="sum").parameters["classification"].int64_param = 9
+        found = self.stub.ModelInfer(request)
+        self.assertEqual(list(found.outputs[0].shape), [3])
+        self.assertEqual(found.raw_output_contents[0], b"".join(len(text).to_bytes(4, "little") + text
+                                                                for text in (b"107:2", b"6:0", b"4:1")))  # fmt: skip
+        for wrong in (-1, 0, 1025):
+            request.outputs[0].parameters["classification"].int64_param = wrong
+            with self.assertRaises(triton._client.grpc.RpcError) as caught:
+                self.stub.ModelInfer(request)
+            self.assertIn("1 to 1024", caught.exception.details())
 
 
 class Hostile(ServingTest):
