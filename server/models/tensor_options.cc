@@ -20,6 +20,9 @@ constexpr absl::string_view kHarmless = "triton_enable_empty_final_response";
 constexpr uint32_t kMaxClasses = 1024;
 constexpr size_t kMaxShown = 200;
 
+// A name of a stranger's, on one line and not long.
+std::string Shown(absl::string_view name) { return absl::CHexEscape(name.substr(0, kMaxShown)); }
+
 // A parameter that is a number from 0 on; none for another.
 std::optional<uint64_t> Number(const inference::InferParameter& parameter) {
   using Choice = inference::InferParameter;
@@ -49,9 +52,8 @@ absl::StatusOr<TensorOptions> ReadTensorOptions(const InferParameters& parameter
     v1::ErrorDetail detail;
     detail.set_code(v1::BAD_ARGUMENT);
     detail.set_field(name);
-    return MakeError(std::move(detail),
-                     absl::StrCat(is_input ? "input" : "output", " \"", absl::CHexEscape(name.substr(0, kMaxShown)),
-                                  "\": the parameter ", parameter, " ", what));
+    return MakeError(std::move(detail), absl::StrCat(is_input ? "input" : "output", " \"", Shown(name),
+                                                     "\": the parameter ", parameter, " ", what));
   };
   TensorOptions options;
   RegionSlice slice;
@@ -71,7 +73,7 @@ absl::StatusOr<TensorOptions> ReadTensorOptions(const InferParameters& parameter
         return bad(key, absl::StrCat("is no number from 1 to ", kMaxClasses));
       options.classes = static_cast<uint32_t>(*number);
     } else {
-      return NotImplemented(absl::StrCat(is_input ? "inputs." : "outputs.", "parameters.", key.substr(0, kMaxShown)));
+      return NotImplemented(absl::StrCat(is_input ? "inputs." : "outputs.", "parameters.", Shown(key)));
     }
   }
   if (slice.region.empty() && (has_bytes || has_offset))
@@ -86,8 +88,8 @@ absl::StatusOr<TensorOptions> ReadTensorOptions(const InferParameters& parameter
 absl::Status CheckRequestParameters(const InferParameters& parameters) {
   for (const auto& [name, value] : parameters) {
     if (name == kHarmless) continue;
-    if (absl::StartsWith(name, "sequence_")) return NoSequences(name.substr(0, kMaxShown));
-    return NotImplemented(absl::StrCat("parameters.", name.substr(0, kMaxShown)));
+    if (absl::StartsWith(name, "sequence_")) return NoSequences(Shown(name));
+    return NotImplemented(absl::StrCat("parameters.", Shown(name)));
   }
   return absl::OkStatus();
 }

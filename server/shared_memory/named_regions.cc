@@ -17,14 +17,14 @@
 namespace kiln::server {
 namespace {
 
-std::string Quoted(absl::string_view name) {
-  return absl::StrCat("\"", absl::CHexEscape(name.substr(0, NamedRegions::kMaxNameBytes)), "\"");
-}
+// A name of a stranger's, on one line and not long.
+std::string Shown(absl::string_view name) { return absl::CHexEscape(name.substr(0, NamedRegions::kMaxNameBytes)); }
+std::string Quoted(absl::string_view name) { return absl::StrCat("\"", Shown(name), "\""); }
 
 absl::Status OfRegion(v1::ErrorCode code, absl::string_view name, absl::string_view what) {
   v1::ErrorDetail detail;
   detail.set_code(code);
-  detail.set_field(std::string(name.substr(0, NamedRegions::kMaxNameBytes)));
+  detail.set_field(Shown(name));
   return MakeError(std::move(detail), what);
 }
 

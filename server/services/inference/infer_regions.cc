@@ -1,5 +1,5 @@
 // Tested by tests/e2e/serving/regions_test.py.
-#include "server/services/infer_regions.h"
+#include "server/services/inference/infer_regions.h"
 
 #include <string>
 #include <utility>
@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "server/engine/memory/over_limit.h"
-#include "server/services/region_owner.h"
+#include "server/services/inference/region_owner.h"
 
 namespace kiln::server {
 namespace {

@@ -1,6 +1,6 @@
 // The tensors of a request for a model that are in shared memory which the caller has registered by name.
-#ifndef KILN_SERVER_SERVICES_INFER_REGIONS_H_
-#define KILN_SERVER_SERVICES_INFER_REGIONS_H_
+#ifndef KILN_SERVER_SERVICES_INFERENCE_INFER_REGIONS_H_
+#define KILN_SERVER_SERVICES_INFERENCE_INFER_REGIONS_H_
 
 #include <cstdint>
 #include <memory>
@@ -11,7 +11,7 @@
 #include "base/account.h"
 #include "base/byte_budget.h"
 #include "server/models/infer.h"
-#include "server/services/inference.h"
+#include "server/services/inference/inference.h"
 #include "server/shared_memory/named_regions.h"
 
 namespace kiln::server {
@@ -50,4 +50,4 @@ class InferRegions {
 
 }  // namespace kiln::server
 
-#endif  // KILN_SERVER_SERVICES_INFER_REGIONS_H_
+#endif  // KILN_SERVER_SERVICES_INFERENCE_INFER_REGIONS_H_

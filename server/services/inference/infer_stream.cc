@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "inference/grpc_service.pb.h"
-#include "server/services/inference.h"
+#include "server/services/inference/inference.h"
 #include "server/services/rpcs.h"
 
 namespace kiln::server {

@@ -1,6 +1,6 @@
 // Whose shared memory a call may name: that of the user of this machine who makes it, as the system says.
-#ifndef KILN_SERVER_SERVICES_REGION_OWNER_H_
-#define KILN_SERVER_SERVICES_REGION_OWNER_H_
+#ifndef KILN_SERVER_SERVICES_INFERENCE_REGION_OWNER_H_
+#define KILN_SERVER_SERVICES_INFERENCE_REGION_OWNER_H_
 
 #include <grpcpp/grpcpp.h>
 
@@ -22,4 +22,4 @@ absl::Status NoNamedRegions(absl::string_view what);
 
 }  // namespace kiln::server
 
-#endif  // KILN_SERVER_SERVICES_REGION_OWNER_H_
+#endif  // KILN_SERVER_SERVICES_INFERENCE_REGION_OWNER_H_

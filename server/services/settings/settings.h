@@ -1,8 +1,8 @@
 // The settings of a running server that the open inference protocol reads and sets: what is logged, and what is traced.
 // They have Triton's names. Those that mean something here can be set; the others say what is so, and setting them is
 // refused by name.
-#ifndef KILN_SERVER_SERVICES_SETTINGS_H_
-#define KILN_SERVER_SERVICES_SETTINGS_H_
+#ifndef KILN_SERVER_SERVICES_SETTINGS_SETTINGS_H_
+#define KILN_SERVER_SERVICES_SETTINGS_SETTINGS_H_
 
 #include <spdlog/common.h>
 
@@ -33,4 +33,4 @@ void FillTraceSettings(Traces::Sampling sampling, bool exports, inference::Trace
 
 }  // namespace kiln::server
 
-#endif  // KILN_SERVER_SERVICES_SETTINGS_H_
+#endif  // KILN_SERVER_SERVICES_SETTINGS_SETTINGS_H_

@@ -1,5 +1,5 @@
 // Tested by tests/e2e/serving/serving_test.py; what is in shared memory by tests/e2e/serving/regions_test.py.
-#include "server/services/inference.h"
+#include "server/services/inference/inference.h"
 
 #include <cstdint>
 #include <memory>
@@ -10,7 +10,7 @@
 #include "inference/grpc_service.pb.h"
 #include "server/models/infer.h"
 #include "server/models/repository.h"
-#include "server/services/infer_regions.h"
+#include "server/services/inference/infer_regions.h"
 #include "server/services/requests/codec.h"
 
 namespace kiln::server {

@@ -1,5 +1,5 @@
 // Tested by tests/e2e/serving/regions_test.py.
-#include "server/services/region_owner.h"
+#include "server/services/inference/region_owner.h"
 
 #include <unistd.h>
 

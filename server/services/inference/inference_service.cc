@@ -14,7 +14,7 @@
 #include "server/messages/not_implemented.h"
 #include "server/models/describe.h"
 #include "server/models/repository.h"
-#include "server/services/inference.h"
+#include "server/services/inference/inference.h"
 #include "server/services/rpcs.h"
 
 namespace kiln::server {

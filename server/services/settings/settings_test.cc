@@ -1,4 +1,4 @@
-#include "server/services/settings.h"
+#include "server/services/settings/settings.h"
 
 #include <spdlog/common.h>
 

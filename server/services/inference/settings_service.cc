@@ -12,9 +12,9 @@
 #include "inference/grpc_service.pb.h"
 #include "server/logs/logs.h"
 #include "server/messages/not_implemented.h"
-#include "server/services/inference.h"
+#include "server/services/inference/inference.h"
+#include "server/services/settings/settings.h"
 #include "server/services/rpcs.h"
-#include "server/services/settings.h"
 
 namespace kiln::server {
 namespace {

@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "inference/grpc_service.pb.h"
-#include "server/services/region_owner.h"
+#include "server/services/inference/region_owner.h"
 #include "server/services/rpcs.h"
 #include "server/shared_memory/named_regions.h"
 
@@ -69,12 +69,11 @@ void rpc::GRPCInferenceService::CudaSharedMemoryStatus(
     UnaryCall<inference::CudaSharedMemoryStatusRequest, inference::CudaSharedMemoryStatusResponse>& call) {
   const std::string& name = call.request().name();
   if (name.empty()) return call.Reply(absl::OkStatus());
+  const std::string shown = absl::CHexEscape(name.substr(0, NamedRegions::kMaxNameBytes));
   v1::ErrorDetail detail;
   detail.set_code(v1::UNKNOWN_HANDLE);
-  detail.set_field(name.substr(0, NamedRegions::kMaxNameBytes));
-  call.Reply(
-      MakeError(std::move(detail), absl::StrCat("unable to find CUDA shared memory region: \"",
-                                                absl::CHexEscape(name.substr(0, NamedRegions::kMaxNameBytes)), "\"")));
+  detail.set_field(shown);
+  call.Reply(MakeError(std::move(detail), absl::StrCat("unable to find CUDA shared memory region: \"", shown, "\"")));
 }
 
 void rpc::GRPCInferenceService::CudaSharedMemoryRegister(

@@ -1,6 +1,6 @@
 // Requests for served models, whichever way they come: whom they may ask, their run, and their answer.
-#ifndef KILN_SERVER_SERVICES_INFERENCE_H_
-#define KILN_SERVER_SERVICES_INFERENCE_H_
+#ifndef KILN_SERVER_SERVICES_INFERENCE_INFERENCE_H_
+#define KILN_SERVER_SERVICES_INFERENCE_INFERENCE_H_
 
 #include <grpcpp/grpcpp.h>
 
@@ -52,4 +52,4 @@ void Infer(const ModelCaller& caller, absl::Time begin, const inference::ModelIn
 
 }  // namespace kiln::server
 
-#endif  // KILN_SERVER_SERVICES_INFERENCE_H_
+#endif  // KILN_SERVER_SERVICES_INFERENCE_INFERENCE_H_
