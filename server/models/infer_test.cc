@@ -332,9 +332,9 @@ TEST(Datatypes, HaveNamesOfTheProtocol) {
 TEST(Counters, PartsAddUpToTheWhole) {
   ModelCounters counters;
   const absl::Time begin = absl::FromUnixMillis(77);
-  counters.Succeeded(nullptr, true, begin, absl::Nanoseconds(100), absl::Nanoseconds(10), absl::Nanoseconds(20),
+  counters.Succeeded(nullptr, 2, begin, absl::Nanoseconds(100), absl::Nanoseconds(10), absl::Nanoseconds(20),
                      absl::Nanoseconds(30));
-  counters.Succeeded(nullptr, false, begin, absl::Nanoseconds(100), absl::Nanoseconds(90), -absl::Nanoseconds(1),
+  counters.Succeeded(nullptr, 0, begin, absl::Nanoseconds(100), absl::Nanoseconds(90), -absl::Nanoseconds(1),
                      absl::Nanoseconds(30));
   counters.Failed(nullptr, begin, absl::Nanoseconds(5));
   const ModelCounts counts = counters.all();
@@ -346,6 +346,27 @@ TEST(Counters, PartsAddUpToTheWhole) {
   EXPECT_EQ(counts.output_ns, 40u);
   EXPECT_EQ(counts.fail_ns, 5u);
   EXPECT_EQ(counts.last_ms, 77);
+}
+
+TEST(Counters, RunsAreOfSoManyRequests) {
+  ModelCounters counters;
+  const auto ns = absl::Nanoseconds(1);
+  const Account a, b;
+  counters.Succeeded(&a, 2, absl::UnixEpoch(), 100 * ns, 10 * ns, 20 * ns, 30 * ns);
+  counters.Succeeded(&a, 0, absl::UnixEpoch(), 100 * ns, 10 * ns, 20 * ns, 30 * ns);
+  counters.Succeeded(&b, 1, absl::UnixEpoch(), 50 * ns, 0 * ns, 0 * ns, 50 * ns);
+  counters.Succeeded(&b, 5000, absl::UnixEpoch(), ns, ns, ns, ns);
+  const ModelCounts counts = counters.all();
+  EXPECT_EQ(counts.runs, 3u);
+  ASSERT_EQ(counts.batches.size(), 3u);
+  const BatchCounts& two = counts.batches.at(2);
+  EXPECT_EQ(two.runs, 1u);
+  EXPECT_EQ(two.infer_ns, 30u);
+  EXPECT_EQ(two.input_ns, 20u);
+  EXPECT_EQ(two.output_ns, 40u);
+  EXPECT_EQ(counts.batches.at(1).infer_ns, 50u);
+  EXPECT_EQ(counts.batches.at(ModelCounts::kMostBatch).runs, 1u);
+  EXPECT_EQ(counters.CountsOf(&a).batches.size(), 1u);
 }
 
 TEST(Counters, AreOfEachByItself) {

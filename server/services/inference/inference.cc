@@ -89,9 +89,9 @@ class Run : public std::enable_shared_from_this<Run> {
     FillInferResponse(*model_, message_, run_, result_, answer_);
     inferred_.charge = std::move(result_.charge);
     const ExecuteTiming& timing = result_.timing;
-    model_->counters.Succeeded(caller_.control.account, result_.batch > 0, begin_, SteadyNow() - begin_,
-                               Micros(timing.queue), inferred_.decoded - begin_ + Micros(timing.h2d),
-                               Micros(timing.device));
+    model_->counters.Succeeded(caller_.control.account, static_cast<uint32_t>(result_.batch), begin_,
+                               SteadyNow() - begin_, Micros(timing.queue),
+                               inferred_.decoded - begin_ + Micros(timing.h2d), Micros(timing.device));
     regions_ = nullptr;  // what they take is given back before the client hears of it
     done_(std::move(inferred_));
   }

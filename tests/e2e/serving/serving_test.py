@@ -203,6 +203,9 @@ class Inference(ServingTest):
         self.assertEqual({part.count for part in parts}, {sums.success.count})
         self.assertEqual(sum(part.ns for part in parts), sums.success.ns)
         self.assertGreater(sums.compute_infer.ns, 0)
+        # Asked one after the other: each run has answered one.
+        self.assertEqual([(row.batch_size, row.compute_infer.count) for row in after.batch_stats],
+                         [(1, after.execution_count)])  # fmt: skip
         self.assertEqual([row.name for row in self.client.get_inference_statistics().model_stats],
                          ["brain", "half", "integers", "mlp"])  # fmt: skip
 
@@ -225,6 +228,8 @@ class Inference(ServingTest):
         for name, part in parts.items():
             self.assertEqual(after["nv_inference_%s_duration_us" % name], part.ns // 1000, name)
         self.assertEqual(len(after), 9)
+        memory = {key[1:]: value for key, value in port.samples().items() if key[0] == "kiln_model_memory_bytes"}
+        self.assertEqual(memory["mlp", "1"], 4 * sum(value.size for value in MLP.constants.values()))
         # One series of each for each version of a model, whoever asked.
         self.assertEqual({key[1:] for key in port.samples() if key[0] == "nv_inference_count"},
                          {("brain", "1"), ("half", "1"), ("integers", "7"), ("mlp", "1")})  # fmt: skip
@@ -263,27 +268,6 @@ class Inference(ServingTest):
                 getattr(self.stub, rpc)(request)
             self.assertEqual(caught.exception.code().name, "UNIMPLEMENTED")
             self.assertIn("GRPCInferenceService." + rpc, caught.exception.details())
-
-    def test_classes_are_the_greatest_of_each_row(self):
-        x = np.random.default_rng(3).standard_normal((5, 16)).astype(np.float32)
-        wanted = triton.InferRequestedOutput("y", class_count=3)
-        y = self.infer("mlp", given("x", x)).as_numpy("y")
-        answer = self.infer("mlp", given("x", x), outputs=[wanted])
-        self.assertEqual(answer.get_response().outputs[0].datatype, "BYTES")
-        expected = [[b"%f:%d" % (row[i], i) for i in np.argsort(-row, kind="stable")[:3]] for row in y]
-        self.assertEqual(answer.as_numpy("y").tolist(), expected)
-        # Of an output without rows, of all: more than there are, are all.
-        request = self.integers_request()
-        request.outputs.add(name="sum").parameters["classification"].int64_param = 9
-        found = self.stub.ModelInfer(request)
-        self.assertEqual(list(found.outputs[0].shape), [3])
-        self.assertEqual(found.raw_output_contents[0], b"".join(len(text).to_bytes(4, "little") + text
-                                                                for text in (b"107:2", b"6:0", b"4:1")))  # fmt: skip
-        for wrong in (-1, 0, 1025):
-            request.outputs[0].parameters["classification"].int64_param = wrong
-            with self.assertRaises(triton._client.grpc.RpcError) as caught:
-                self.stub.ModelInfer(request)
-            self.assertIn("1 to 1024", caught.exception.details())
 
 
 class Hostile(ServingTest):
