@@ -94,8 +94,8 @@ absl::string_view Bytes(const google::protobuf::RepeatedField<T>& field) {
 // Elements that came in a wider type.
 template <typename Narrow, typename Wide>
 absl::StatusOr<absl::string_view> Narrowed(const InputTensor& input, const google::protobuf::RepeatedField<Wide>& field,
-                                           std::deque<std::string>& made) {
-  std::string& bytes = made.emplace_back();
+                                           std::deque<std::string>& narrowed) {
+  std::string& bytes = narrowed.emplace_back();
   bytes.reserve(static_cast<size_t>(field.size()) * sizeof(Narrow));
   for (const Wide value : field) {
     const auto narrow = static_cast<Narrow>(value);
@@ -115,7 +115,7 @@ int FilledFields(const inference::InferTensorContents& contents) {
 }
 
 absl::StatusOr<absl::string_view> TypedBytes(const InputTensor& input, const Datatype& datatype,
-                                             std::deque<std::string>& made) {
+                                             std::deque<std::string>& narrowed) {
   if (datatype.typed.empty()) {
     return BadInput(input.name(),
                     absl::StrCat("is ", datatype.name, ", which has no typed contents; send it in raw_input_contents"));
@@ -124,12 +124,12 @@ absl::StatusOr<absl::string_view> TypedBytes(const InputTensor& input, const Dat
   const auto bytes = [&]() -> absl::StatusOr<absl::string_view> {
     switch (datatype.dtype) {
       case v1::BOOL: return Bytes(contents.bool_contents());
-      case v1::INT8: return Narrowed<int8_t>(input, contents.int_contents(), made);
-      case v1::INT16: return Narrowed<int16_t>(input, contents.int_contents(), made);
+      case v1::INT8: return Narrowed<int8_t>(input, contents.int_contents(), narrowed);
+      case v1::INT16: return Narrowed<int16_t>(input, contents.int_contents(), narrowed);
       case v1::INT32: return Bytes(contents.int_contents());
       case v1::INT64: return Bytes(contents.int64_contents());
-      case v1::UINT8: return Narrowed<uint8_t>(input, contents.uint_contents(), made);
-      case v1::UINT16: return Narrowed<uint16_t>(input, contents.uint_contents(), made);
+      case v1::UINT8: return Narrowed<uint8_t>(input, contents.uint_contents(), narrowed);
+      case v1::UINT16: return Narrowed<uint16_t>(input, contents.uint_contents(), narrowed);
       case v1::UINT32: return Bytes(contents.uint_contents());
       case v1::UINT64: return Bytes(contents.uint64_contents());
       case v1::FLOAT32: return Bytes(contents.fp32_contents());
@@ -165,14 +165,14 @@ absl::Status CheckSize(const InputTensor& input, const Datatype& datatype, uint6
 
 // The tensor's bytes, as many as its shape says.
 absl::StatusOr<absl::string_view> BytesOf(const InputTensor& input, const std::string* raw, const Datatype& datatype,
-                                          std::deque<std::string>& made) {
+                                          std::deque<std::string>& narrowed) {
   if (raw != nullptr && input.has_contents())
     return BadInput(input.name(), "has contents beside raw_input_contents; send one of the two");
   absl::string_view bytes;
   if (raw != nullptr) {
     bytes = *raw;
   } else {
-    KILN_ASSIGN_OR_RETURN(bytes, TypedBytes(input, datatype, made));
+    KILN_ASSIGN_OR_RETURN(bytes, TypedBytes(input, datatype, narrowed));
   }
   KILN_RETURN_IF_ERROR(CheckSize(input, datatype, bytes.size()));
   return bytes;
@@ -212,7 +212,7 @@ absl::Status AddTensor(const ServedModel::Input& input, const InputTensor& sent,
     const auto argument = input.used ? std::make_optional(run.request.arguments.size()) : std::nullopt;
     run.in_regions.push_back({sent.name(), argument, *std::move(options.region)});
   } else {
-    KILN_ASSIGN_OR_RETURN(bytes, BytesOf(sent, raw.Next(), *input.datatype, run.made));
+    KILN_ASSIGN_OR_RETURN(bytes, BytesOf(sent, raw.Next(), *input.datatype, run.narrowed));
   }
   if (input.used) run.request.arguments.push_back({input.slot, TensorView{input.datatype->dtype, sent.shape(), bytes}});
   return absl::OkStatus();

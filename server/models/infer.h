@@ -3,6 +3,7 @@
 #define KILN_SERVER_MODELS_INFER_H_
 
 #include <deque>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -23,14 +24,15 @@ namespace kiln::server {
 // What a request becomes, and must live until its run has been answered.
 struct InferRun {
   ExecuteRequest request;
-  // Bytes of arguments that no message has: of typed contents that are narrower than the field they came in, and those
-  // that are read from regions.
-  std::deque<std::string> made;
+  // Of typed contents that are narrower than the field they came in.
+  std::deque<std::string> narrowed;
+  // What was read from regions.
+  std::vector<std::unique_ptr<char[]>> read;
   // Which of the model's outputs are wanted, in the order asked.
   std::vector<size_t> outputs;
   // As many: what is to become of each.
   std::vector<TensorOptions> output_options;
-  // Inputs whose bytes are in a region. Who runs the request puts them into `made`, and into the argument.
+  // Inputs whose bytes are in a region. Who runs the request puts them into `read`, and into the argument.
   struct InRegion {
     std::string input;               // its name
     std::optional<size_t> argument;  // of `request`; none for one that the program does not read

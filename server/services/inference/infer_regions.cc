@@ -68,9 +68,10 @@ absl::Status InferRegions::Read(InferRun& run) const {
     const InferRun::InRegion& input = run.in_regions[i];
     if (!input.argument.has_value()) continue;
     KILN_RETURN_IF_ERROR(caller_.control.Check());
-    std::string& bytes = run.made.emplace_back(input.slice.bytes, '\0');
-    KILN_RETURN_IF_ERROR(InRegion(inputs_[i]->Read(input.slice.offset, bytes.size(), bytes.data()), input.slice));
-    std::get<TensorView>(run.request.arguments[*input.argument].value).data = bytes;
+    const uint64_t offset = input.slice.offset, bytes = input.slice.bytes;
+    char* const data = run.read.emplace_back(std::make_unique_for_overwrite<char[]>(bytes)).get();
+    KILN_RETURN_IF_ERROR(InRegion(inputs_[i]->Read(offset, bytes, data), input.slice));
+    std::get<TensorView>(run.request.arguments[*input.argument].value).data = {data, bytes};
   }
   caller_.env.engine.metrics().bytes.Add(input_bytes_, Direction::kFromShared);
   return absl::OkStatus();
