@@ -219,6 +219,15 @@ absl::Status CheckConfig(const v1::ServerConfig& config) {
   if (!config.capture().empty() && config.shared_memory().max_bytes() != 0) {
     return BadSetting("capture", "what clients move by shared memory is not seen; leave shared_memory.max_bytes 0");
   }
+  if (config.shared_memory().named_loopback() && config.shared_memory().named_max_bytes() == 0) {
+    return BadSetting("shared_memory.named_loopback", "there is none; set shared_memory.named_max_bytes as well");
+  }
+  if (config.shared_memory().named_loopback() && !config.tenants().empty()) {
+    return BadSetting(
+        "shared_memory.named_loopback",
+        "nothing would tell one tenant's memory from another's; listen on a Unix socket, with unix_user in "
+        "the file of tenants");
+  }
   if (!config.capture().empty() && !config.program_cache_dir().empty()) {
     return BadSetting("capture", "programs of program_cache_dir come without their graphs; capture without it");
   }

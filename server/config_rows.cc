@@ -113,6 +113,13 @@ const std::vector<ConfigRow>& ConfigRows() {
        "most bytes of memory that clients on this machine share with the server; 0 is none"},
       {"shared_memory.socket", "",
        "Unix socket at which they hand it over; empty is one in a folder of the server's own"},
+      {"shared_memory.named_max_bytes", "0",
+       "most bytes of shared memory that clients of the open inference protocol register by name, for tensors of "
+       "served "
+       "models (docs/serving.md); 0: none. A caller by a Unix socket has what its user owns"},
+      {"shared_memory.named_loopback", "false",
+       "callers of loopback register what the server's own user owns: whoever can connect from this machine; not with "
+       "tenants"},
       {"data_folder", "", "folder of .npy and .safetensors files that clients may have loaded to buffers"},
       {"meeting_seconds", "30",
        "how long a collective, or a copy between devices, waits for a device that is busy before it fails"},

@@ -15,6 +15,7 @@ namespace kiln::server {
 class DeviceWatch;
 class Identity;
 class ModelRepository;
+class NamedRegions;
 class ServerState;
 struct Logs;
 
@@ -30,7 +31,8 @@ struct ServiceEnv {
   Identity* identity;  // null where whoever reaches the port may do all
   ServerState* state;
   Logs* logs;
-  ModelRepository* models;  // null where there is no folder of models
+  ModelRepository* models;      // null where there is no folder of models
+  NamedRegions* named_regions;  // null where no shared memory is taken by name
 };
 
 }  // namespace kiln::server
