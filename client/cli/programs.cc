@@ -1,4 +1,5 @@
 // kiln programs: what the server has compiled, and how it gets to another one.
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -56,9 +57,12 @@ struct Bundle {
 absl::Status Export(Cli& cli, const Bundle& bundle) {
   const absl::Status unwritten = MakeError(v1::BAD_ARGUMENT, absl::StrCat("cannot write ", bundle.file));
   KILN_ASSIGN_OR_RETURN(const auto client, cli.Connect());
+  // It holds graphs and code, perhaps of every tenant: for this user's eyes alone, and no link that somebody has laid.
   const std::string draft = absl::StrCat(bundle.file, ".", getpid());
+  const int made = open(draft.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+  if (made < 0) return unwritten;
+  close(made);
   std::ofstream file(draft, std::ios::binary | std::ios::trunc);
-  if (!file) return unwritten;
   const auto exported = client->ExportPrograms(bundle.all, [&file](const std::string& piece) {
     file << piece;
     return file.good();

@@ -4,10 +4,11 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <numeric>
+#include <ranges>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/error.h"
 #include "base/float_bits.h"
 
 namespace kiln::server {
@@ -35,13 +36,12 @@ bool IsGreater(uint64_t a, uint64_t b) { return a > b; }
 // Those of one row, which has `size` elements, behind `bytes`.
 template <typename At>
 void AddGreatest(At at, size_t size, size_t wanted, std::string& bytes) {
-  std::vector<size_t> order(size);
-  std::iota(order.begin(), order.end(), 0);
-  std::partial_sort(order.begin(), order.begin() + static_cast<ptrdiff_t>(wanted), order.end(),
-                    [&at](size_t a, size_t b) {
-                      if (IsGreater(at(a), at(b))) return true;
-                      return !IsGreater(at(b), at(a)) && a < b;
-                    });
+  std::vector<size_t> order(wanted);                                            // and no more: a row may have millions
+  const auto all = std::views::iota(uint32_t{0}, static_cast<uint32_t>(size));  // an answer has less than 2 GiB
+  std::partial_sort_copy(all.begin(), all.end(), order.begin(), order.end(), [&at](size_t a, size_t b) {
+    if (IsGreater(at(a), at(b))) return true;
+    return !IsGreater(at(b), at(a)) && a < b;
+  });
   for (size_t i = 0; i < wanted; ++i) {
     const std::string text = absl::StrCat(Text(at(order[i])), ":", order[i]);
     for (int shift = 0; shift < 32; shift += 8) bytes += static_cast<char>(text.size() >> shift & 0xff);
@@ -51,11 +51,23 @@ void AddGreatest(At at, size_t size, size_t wanted, std::string& bytes) {
 
 }  // namespace
 
-Classes GreatestOf(const Datatype& datatype, absl::string_view data, size_t rows, uint32_t count) {
-  const size_t parts = std::max<size_t>(rows, 1), size = data.size() / datatype.bytes / parts;
+absl::StatusOr<Classes> GreatestOf(const Datatype& datatype, absl::string_view data, std::optional<size_t> rows,
+                                   uint32_t count) {
+  const size_t parts = rows.value_or(1), size = data.size() / datatype.bytes / std::max<size_t>(parts, 1);
   const size_t wanted = std::min<size_t>(count, size);
+  if (wanted > 0 && parts > kMaxClasses / wanted) {
+    v1::ErrorDetail detail;
+    detail.set_code(v1::BAD_ARGUMENT);
+    detail.set_field("classification");
+    detail.set_limit("classes");
+    detail.set_limit_value(kMaxClasses);
+    detail.set_used(parts * wanted);
+    return MakeError(std::move(detail),
+                     absl::StrCat(wanted, " classes of each of ", parts, " rows; one output has at most ", kMaxClasses,
+                                  " in all: ask for fewer, or for the tensor"));
+  }
   Classes classes;
-  if (rows != 0) classes.shape.push_back(static_cast<int64_t>(rows));
+  if (rows.has_value()) classes.shape.push_back(static_cast<int64_t>(parts));
   classes.shape.push_back(static_cast<int64_t>(wanted));
   for (size_t row = 0; row < parts; ++row) {
     const char* const first = data.data() + row * size * datatype.bytes;

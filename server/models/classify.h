@@ -6,9 +6,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "server/models/datatypes.h"
@@ -23,9 +25,14 @@ struct Classes {
   std::string bytes;
 };
 
+// Of one tensor. The text of an element may have some 320 bytes, which nobody has paid for.
+inline constexpr size_t kMaxClasses = 16 << 10;
+
 // The `count` greatest of each of `rows` equal parts of a tensor, or all if there are fewer, greatest first; of equal
-// ones the first, and what is no number last. [rows, so many], or [so many] for 0 rows, which is the tensor as one.
-Classes GreatestOf(const Datatype& datatype, absl::string_view data, size_t rows, uint32_t count);
+// ones the first, and what is no number last. [rows, so many], or [so many] without rows, which is the tensor as one.
+// BAD_ARGUMENT for more than kMaxClasses.
+absl::StatusOr<Classes> GreatestOf(const Datatype& datatype, absl::string_view data, std::optional<size_t> rows,
+                                   uint32_t count);
 
 }  // namespace kiln::server
 

@@ -278,8 +278,8 @@ absl::Status ToRun(const ServedModel& model, const inference::ModelInferRequest&
   return absl::OkStatus();
 }
 
-void FillInferResponse(const ServedModel& model, const inference::ModelInferRequest& message, const InferRun& run,
-                       ExecuteResult& result, inference::ModelInferResponse& answer) {
+absl::Status FillInferResponse(const ServedModel& model, const inference::ModelInferRequest& message,
+                               const InferRun& run, ExecuteResult& result, inference::ModelInferResponse& answer) {
   answer.set_model_name(model.name);
   answer.set_model_version(absl::StrCat(model.version));
   answer.set_id(message.id());
@@ -292,8 +292,9 @@ void FillInferResponse(const ServedModel& model, const inference::ModelInferRequ
     if (options.classes != 0) {
       // What each call decides the number of are rows, of which each has its classes.
       const bool has_rows = made.shape.size() > 1 && made.shape[0] < 0;
-      Classes classes =
-          GreatestOf(*made.datatype, value.data, has_rows ? static_cast<size_t>(value.shape[0]) : 0, options.classes);
+      std::optional<size_t> rows;
+      if (has_rows) rows = static_cast<size_t>(value.shape[0]);
+      KILN_ASSIGN_OR_RETURN(Classes classes, GreatestOf(*made.datatype, value.data, rows, options.classes));
       output.set_datatype(std::string(kBytesDatatype));
       output.mutable_shape()->Add(classes.shape.begin(), classes.shape.end());
       answer.add_raw_output_contents(std::move(classes.bytes));
@@ -308,6 +309,7 @@ void FillInferResponse(const ServedModel& model, const inference::ModelInferRequ
     // Also for what is in a region: as many as there are outputs.
     answer.add_raw_output_contents(std::move(value.data));
   }
+  return absl::OkStatus();
 }
 
 }  // namespace kiln::server

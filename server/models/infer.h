@@ -47,8 +47,8 @@ struct InferRun {
 absl::Status ToRun(const ServedModel& model, const inference::ModelInferRequest& message, InferRun& run);
 
 // Takes the bytes of the results, but for those that have gone to a region.
-void FillInferResponse(const ServedModel& model, const inference::ModelInferRequest& message, const InferRun& run,
-                       ExecuteResult& result, inference::ModelInferResponse& answer);
+absl::Status FillInferResponse(const ServedModel& model, const inference::ModelInferRequest& message,
+                               const InferRun& run, ExecuteResult& result, inference::ModelInferResponse& answer);
 
 }  // namespace kiln::server
 

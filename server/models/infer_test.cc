@@ -230,7 +230,7 @@ TEST(FillInferResponse, WhatIsInARegionIsNotInTheAnswer) {
   result.results[1].data = "b";
   result.results[1].shape = {1};
   inference::ModelInferResponse answer;
-  FillInferResponse(*model, request, run, result, answer);
+  ASSERT_TRUE(FillInferResponse(*model, request, run, result, answer).ok());
   ASSERT_EQ(answer.raw_output_contents_size(), 2);  // as many as there are outputs
   EXPECT_EQ(answer.raw_output_contents(0), "b");
   EXPECT_EQ(answer.raw_output_contents(1), "");
@@ -253,7 +253,7 @@ std::vector<std::string> StringsOf(absl::string_view bytes) {
 template <typename T>
 std::vector<std::string> Greatest(v1::DType dtype, const std::vector<T>& values, size_t rows, uint32_t count) {
   const absl::string_view bytes(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T));
-  return StringsOf(GreatestOf(*DatatypeOf(dtype), bytes, rows, count).bytes);
+  return StringsOf(GreatestOf(*DatatypeOf(dtype), bytes, rows == 0 ? std::nullopt : std::optional(rows), count)->bytes);
 }
 
 TEST(Classes, AreTheGreatestOfEachRow) {
@@ -268,8 +268,21 @@ TEST(Classes, AreTheGreatestOfEachRow) {
   EXPECT_EQ(Greatest<uint16_t>(v1::FLOAT16, {0x3c00, 0xc000}, 0, 2), (Strings{"1.000000:0", "-2.000000:1"}));
   EXPECT_EQ(Greatest<uint8_t>(v1::BOOL, {0, 1}, 0, 1), (Strings{"1:1"}));
   EXPECT_EQ(Greatest<float>(v1::FLOAT32, {}, 0, 3), Strings());
-  EXPECT_EQ(GreatestOf(*DatatypeOf(v1::BOOL), "abcdef", 2, 9).shape, (std::vector<int64_t>{2, 3}));
-  EXPECT_EQ(GreatestOf(*DatatypeOf(v1::BOOL), "abcdef", 0, 2).shape, (std::vector<int64_t>{2}));
+  EXPECT_EQ(GreatestOf(*DatatypeOf(v1::BOOL), "abcdef", 2, 9)->shape, (std::vector<int64_t>{2, 3}));
+  EXPECT_EQ(GreatestOf(*DatatypeOf(v1::BOOL), "abcdef", std::nullopt, 2)->shape, (std::vector<int64_t>{2}));
+  EXPECT_EQ(GreatestOf(*DatatypeOf(v1::BOOL), "", 0, 2)->shape, (std::vector<int64_t>{0, 0}));
+}
+
+TEST(Classes, AreNotMoreThanOneAnswerShouldHave) {
+  const std::string bytes(kMaxClasses + 1, '\1');
+  EXPECT_TRUE(GreatestOf(*DatatypeOf(v1::BOOL), bytes, kMaxClasses, 1).ok());
+  for (const auto& [rows, count] : {std::pair<size_t, uint32_t>{1, kMaxClasses + 1}, {kMaxClasses + 1, 1}}) {
+    const auto detail = DetailOf(GreatestOf(*DatatypeOf(v1::BOOL), bytes, rows, count).status());
+    ASSERT_TRUE(detail.has_value());
+    EXPECT_EQ(detail->code(), v1::BAD_ARGUMENT);
+    EXPECT_EQ(detail->limit_value(), kMaxClasses);
+    EXPECT_EQ(detail->used(), kMaxClasses + 1);
+  }
 }
 
 TEST(FillInferResponse, ClassesAreOfRowsWhoseNumberACallDecides) {
@@ -290,7 +303,7 @@ TEST(FillInferResponse, ClassesAreOfRowsWhoseNumberACallDecides) {
   result.results[1].data = std::string("\1", 1);
   result.results[1].shape = {1};
   inference::ModelInferResponse answer;
-  FillInferResponse(*model, request, run, result, answer);
+  ASSERT_TRUE(FillInferResponse(*model, request, run, result, answer).ok());
   EXPECT_EQ(answer.outputs(0).datatype(), "BYTES");
   EXPECT_EQ(answer.outputs(0).shape(0), 2);
   EXPECT_EQ(answer.outputs(0).shape(1), 1);
@@ -313,7 +326,7 @@ TEST(FillInferResponse, MovesTheResultsThatAreWanted) {
   result.results[1].shape = {100};
   const char* const bytes = result.results[1].data.data();
   inference::ModelInferResponse answer;
-  FillInferResponse(*model, request, run, result, answer);
+  ASSERT_TRUE(FillInferResponse(*model, request, run, result, answer).ok());
   EXPECT_EQ(answer.id(), "id");
   EXPECT_EQ(answer.model_version(), "4");
   ASSERT_EQ(answer.outputs_size(), 1);

@@ -154,10 +154,13 @@ class ExportStream final : public CarryStream<DownloadReactor> {
   void Read() {
     Work(
         [this]() -> absl::Status {
-          KILN_ASSIGN_OR_RETURN(piece_, programs_->Next(control()));
+          piece_.clear();
+          KILN_ASSIGN_OR_RETURN(piece_, programs_->Next(control(), [this](uint64_t bytes) {
+            const uint64_t needed = bytes + kChunkBytes;
+            return needed > charge_.amount() ? charge_.Grow(needed - charge_.amount()) : absl::OkStatus();
+          }));
           sent_ = 0;
-          const uint64_t needed = piece_.size() + kChunkBytes;
-          return needed > charge_.amount() ? charge_.Grow(needed - charge_.amount()) : absl::OkStatus();
+          return absl::OkStatus();
         },
         [this] { Send(); });
   }

@@ -23,6 +23,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
@@ -84,9 +85,11 @@ class ProgramExport {
   ProgramExport(ProgramDisk& disk, std::string limits, std::vector<Whose> whose, std::vector<InMemory> in_memory,
                 std::unique_ptr<CarryPlaces::Place> place);
 
-  // What comes next of the bundle: some entries, or one that is large. Empty at the end. The errors of `control`, which
-  // is asked between two entries; INTERNAL_FAULT if the folder cannot be read.
-  absl::StatusOr<std::string> Next(const runtime::hal::LaunchControl& control);
+  // What comes next of the bundle: some entries, or one that is large. Empty at the end. Before an entry is read, `pay`
+  // is told how much memory there will be in all. The errors of `pay`, and of `control`, which is asked between two
+  // entries; INTERNAL_FAULT if the folder cannot be read.
+  absl::StatusOr<std::string> Next(const runtime::hal::LaunchControl& control,
+                                   absl::FunctionRef<absl::Status(uint64_t bytes)> pay);
 
   // Those that went, and those that were to and could not.
   uint32_t programs() const { return programs_; }
@@ -96,6 +99,7 @@ class ProgramExport {
   struct Found {
     std::string key;
     size_t whose;
+    uint64_t bytes;  // on the disk
     std::optional<uint64_t> compile_us;
   };
   absl::Status List(const runtime::hal::LaunchControl& control);

@@ -15,6 +15,8 @@ namespace {
 // So much is read before it is sent.
 constexpr size_t kPieceBytes = 1 << 20;
 constexpr uint32_t kAgainMs = 1000;
+// An entry as it lies on the disk, decoded, written anew, and in the piece.
+constexpr uint64_t kCopies = 4;
 
 Digest KeyUnder(const TrustDomain& domain, const v1::StoredHeader& header) {
   return StoredKey(domain, Digest::FromBytes(header.graph_hash()), Digest::FromBytes(header.target_fingerprint()),
@@ -68,7 +70,7 @@ absl::Status ProgramExport::List(const runtime::hal::LaunchControl& control) {
     if (entry.file.bytes > kMaxCarriedBytes) {
       ++left_out_;
     } else {
-      found_.push_back({entry.header->key(), whose, compile_us});
+      found_.push_back({entry.header->key(), whose, entry.file.bytes, compile_us});
     }
   };
   for (const store::ListedEntry& entry : *entries) {
@@ -116,7 +118,8 @@ std::optional<std::string> ProgramExport::Read(const Found& found) {
   return *std::move(bytes);
 }
 
-absl::StatusOr<std::string> ProgramExport::Next(const runtime::hal::LaunchControl& control) {
+absl::StatusOr<std::string> ProgramExport::Next(const runtime::hal::LaunchControl& control,
+                                                absl::FunctionRef<absl::Status(uint64_t bytes)> pay) {
   std::string piece;
   if (ended_) return piece;
   if (!std::exchange(listed_, true)) {
@@ -125,6 +128,7 @@ absl::StatusOr<std::string> ProgramExport::Next(const runtime::hal::LaunchContro
   }
   while (next_ < found_.size() && piece.size() < kPieceBytes) {
     KILN_RETURN_IF_ERROR(control.Check());
+    KILN_RETURN_IF_ERROR(pay(piece.size() + kCopies * found_[next_].bytes));
     const auto bytes = Read(found_[next_++]);
     ++(bytes.has_value() ? programs_ : left_out_);
     if (bytes.has_value()) absl::StrAppend(&piece, store::EntryBegin(bytes->size()), *bytes);

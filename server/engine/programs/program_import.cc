@@ -64,8 +64,8 @@ absl::Status ProgramImport::Unfit(const v1::StoredHeader& header, const char* fi
 absl::Status ProgramImport::CheckTogether(const Owner& owner, uint64_t bytes) {
   uint64_t& of_owner = taken_of_[owner.domain];
   const uint64_t limit = owner.account == nullptr ? 0 : owner.account->limit(Quota::kDiskBytes);
-  // More than the limit, whatever is there: it never succeeds.
-  if (limit != 0 && of_owner + bytes > limit) return owner.account->Take(Quota::kDiskBytes, of_owner + bytes);
+  if (limit != 0 && of_owner + bytes > limit)
+    KILN_RETURN_IF_ERROR(owner.account->CheckRoom(Quota::kDiskBytes, of_owner + bytes));
   if (taken_bytes_ + bytes > disk_.store().limit_bytes()) {
     v1::ErrorDetail detail;
     detail.set_code(v1::OUT_OF_MEMORY);

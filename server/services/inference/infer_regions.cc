@@ -80,6 +80,8 @@ absl::Status InferRegions::Read(InferRun& run) const {
 absl::Status InferRegions::Write(const ServedModel& model, const InferRun& run, const ExecuteResult& result) const {
   for (size_t i = 0; i < outputs_.size(); ++i) {
     if (outputs_[i] == nullptr) continue;
+    // Whose caller has gone may use its memory for something else.
+    KILN_RETURN_IF_ERROR(caller_.control.Check());
     const RegionSlice& slice = *run.output_options[i].region;
     const std::string& data = result.results[run.outputs[i]].data;
     const std::string& name = model.outputs[run.outputs[i]].name;

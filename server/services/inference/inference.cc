@@ -86,7 +86,8 @@ class Run : public std::enable_shared_from_this<Run> {
     if (regions_ != nullptr) {
       if (absl::Status status = regions_->Write(*model_, run_, result_); !status.ok()) return Fail(std::move(status));
     }
-    FillInferResponse(*model_, message_, run_, result_, answer_);
+    if (absl::Status status = FillInferResponse(*model_, message_, run_, result_, answer_); !status.ok())
+      return Fail(std::move(status));
     inferred_.charge = std::move(result_.charge);
     const ExecuteTiming& timing = result_.timing;
     model_->counters.Succeeded(caller_.control.account, static_cast<uint32_t>(result_.batch), begin_,
