@@ -75,6 +75,15 @@ TEST(ConfigTest, FlagBeatsEnvironmentBeatsFile) {
   EXPECT_TRUE(invocation->config.insecure());
 }
 
+TEST(ConfigTest, AFlagOfAFieldInAnotherNeedsNoValueEither) {
+  const auto invocation = Parse({"--shared_memory_named_max_bytes=7", "--shared_memory_named_loopback", "--insecure"});
+  ASSERT_TRUE(invocation.ok()) << invocation.status();
+  EXPECT_EQ(invocation->message, "");
+  EXPECT_EQ(invocation->config.shared_memory().named_max_bytes(), 7u);
+  EXPECT_TRUE(invocation->config.shared_memory().named_loopback());
+  EXPECT_FALSE(DefaultConfig().shared_memory().named_loopback());
+}
+
 TEST(ConfigTest, NestedFieldAndSwitch) {
   const auto invocation = Parse({"--graph_limits_max_nodes=7", "--insecure", "--check_config", "--port_file=p"});
   ASSERT_TRUE(invocation.ok()) << invocation.status();
@@ -149,6 +158,7 @@ TEST(ConfigTest, FaultsNameTheField) {
       {"--gpu_memory_percent=101", "gpu_memory_percent", "more than 100"},
       {"--trace_buffer_bytes=268435457", "trace_buffer_bytes", "more than 256 MiB"},
       {"--ptxas=/no/such/ptxas", "ptxas", "no program that can be run"},
+      {"--shared_memory_named_loopback", "shared_memory.named_loopback", "named_max_bytes"},
       {"--mpi=perhaps", "mpi", "on, off or auto"},
       {"--disable_pass=optimize,bounds", "disable_pass",
        "\"bounds\" cannot be disabled: no program compiles without it; these can: choose layouts, chain kernels, "
