@@ -141,7 +141,8 @@ func TestConstantsThatCannotBe(t *testing.T) {
 		"a negative size":   constantsFile(row("1_w", "I8", "[-1]", "[0,1]"), 1),
 		"a negative offset": constantsFile(row("1_w", "I8", "[1]", "[-1,0]"), 1),
 		"twice": constantsFile(
-			`{"1_a":{"dtype":"I8","shape":[1],"data_offsets":[0,1]},"1_b":{"dtype":"I8","shape":[1],"data_offsets":[0,1]}}`,
+			`{"1_a":{"dtype":"I8","shape":[1],"data_offsets":[0,1]},`+
+				`"1_b":{"dtype":"I8","shape":[1],"data_offsets":[0,1]}}`,
 			1,
 		),
 	} {

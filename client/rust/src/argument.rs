@@ -3,7 +3,8 @@ use crate::{
     v1::{self, argument::Value},
 };
 
-/// What a program can be given. Arguments without a name or slot go to parameters and variables in ascending order of slot.
+/// What a program can be given. Arguments without a name or slot go to parameters and variables in ascending order of
+/// slot.
 #[derive(Clone, Debug)]
 pub enum Argument {
     /// An array by value.

@@ -8,9 +8,9 @@ use serde_json::{Map, Value};
 
 use crate::{Array, DType, Error, Result, error::bad_argument};
 
-/// Reads the constants of a model, from the .safetensors that `kiln import model.onnx -o model.kgraph` writes beside the
-/// graph: by the slot with which each one's name begins ("3_weight"). They share one memory. What runs more than once
-/// uploads them first.
+/// Reads the constants of a model, from the .safetensors that `kiln import model.onnx -o model.kgraph` writes beside
+/// the graph: by the slot with which each one's name begins ("3_weight"). They share one memory. What runs more than
+/// once uploads them first.
 ///
 /// ```no_run
 /// # use kiln::Argument;

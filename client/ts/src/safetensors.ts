@@ -25,9 +25,9 @@ const dtypes = new Map<unknown, DType>([
 ]);
 
 /**
- * The constants of a model, from the .safetensors that `kiln import model.onnx -o model.kgraph` writes beside the graph:
- * by the slot with which each one's name begins ("3_weight"). They share one memory. A program takes them in a Map; what
- * runs more than once uploads them first.
+ * The constants of a model, from the .safetensors that `kiln import model.onnx -o model.kgraph` writes beside the
+ * graph: by the slot with which each one's name begins ("3_weight"). They share one memory. A program takes them in a
+ * Map; what runs more than once uploads them first.
  */
 export async function readConstants(path: string): Promise<Map<number, NdArray>> {
   const file = await readFile(path);
