@@ -57,7 +57,7 @@ absl::Status NamedRegions::Register(const RegionOwner& owner, const std::string&
                     absl::StrCat("shared memory region ", Quoted(name), " is registered already; unregister it first"));
   }
   auto row = RoomFor(owner, bytes, account);
-  if (!row.ok() && DropRemoved()) row = RoomFor(owner, bytes, account);
+  if (!row.ok() && DropRemoved(owner)) row = RoomFor(owner, bytes, account);
   if (!row.ok()) return row.status();
   row->region = *std::move(region);
   owners_[owner].emplace(name, *std::move(row));
@@ -131,14 +131,15 @@ uint64_t NamedRegions::bytes() const {
   return bytes_;
 }
 
-bool NamedRegions::DropRemoved() {
-  const size_t before = regions_;
-  for (auto rows = owners_.begin(); rows != owners_.end();) {
-    for (auto row = rows->second.begin(); row != rows->second.end();)
-      row = row->second.region->is_removed() ? Drop(rows->second, row) : std::next(row);
-    rows = rows->second.empty() ? owners_.erase(rows) : std::next(rows);
-  }
-  return regions_ < before;
+bool NamedRegions::DropRemoved(const RegionOwner& owner) {
+  const auto rows = owners_.find(owner);
+  if (rows == owners_.end()) return false;
+  const size_t before = rows->second.size();
+  for (auto row = rows->second.begin(); row != rows->second.end();)
+    row = row->second.region->is_removed() ? Drop(rows->second, row) : std::next(row);
+  const size_t after = rows->second.size();
+  if (after == 0) owners_.erase(rows);
+  return after < before;
 }
 
 NamedRegions::Rows::iterator NamedRegions::Drop(Rows& rows, Rows::iterator row) {

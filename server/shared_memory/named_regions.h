@@ -56,8 +56,8 @@ class NamedRegions {
 
   // At the expense of `account`, which may be null. HANDLE_TAKEN for a name that the owner has registered already;
   // BAD_ARGUMENT for one that is none; OUT_OF_MEMORY with the limit "shared memory regions" or "shared memory bytes";
-  // QUOTA_EXCEEDED; NamedRegion::Open's. Where there is no room, regions whose memory has no name any more make some,
-  // whosever they are: their owners' processes may have died without a word.
+  // QUOTA_EXCEEDED; NamedRegion::Open's. Where there is no room, the owner's regions whose memory has no name any more
+  // make some.
   absl::Status Register(const RegionOwner& owner, const std::string& name, absl::string_view key, uint64_t offset,
                         uint64_t bytes, Account* account);
 
@@ -89,7 +89,7 @@ class NamedRegions {
   absl::StatusOr<Row> RoomFor(const RegionOwner& owner, uint64_t bytes, Account* account) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Whether there were any.
-  bool DropRemoved() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool DropRemoved(const RegionOwner& owner) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Rows::iterator Drop(Rows& rows, Rows::iterator row) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const Options options_;

@@ -77,12 +77,11 @@ struct Open {
   LongStrings::Step step = {nullptr, 0};
   LongStrings::Length length = {0, 0, 0};
   uint64_t long_bytes = 0;  // of long values in it
-  // How many values its repeated fields have so far, of those that lead to others.
+  // How many values its fields have so far, of those that lead to others.
   std::vector<std::pair<const FieldDescriptor*, int>> counts;
 
   // Which value of `field` comes next.
   LongStrings::Step Next(const FieldDescriptor* field) {
-    if (!field->is_repeated()) return {field, 0};
     for (auto& [counted, count] : counts) {
       if (counted == field) return {field, count++};
     }
@@ -100,15 +99,20 @@ bool ReadLength(CodedInputStream& input, LongStrings::Length& length) {
 }
 
 // Of a value in the last of `open`.
-void AddLong(LongStrings& longs, const LongStrings::Length& length, std::vector<Open>& open,
-             const FieldDescriptor* field) {
+absl::Status AddLong(LongStrings& longs, const LongStrings::Length& length, std::vector<Open>& open,
+                     const FieldDescriptor* field) {
   LongStrings::Path path;
   if (field != nullptr) {
     for (size_t i = 1; i < open.size(); ++i) path.push_back(open[i].step);
     path.push_back(open.back().Next(field));
   }
+  // Of a message that is sent in two parts protobuf makes one, in which the second part's values have other places.
+  for (const LongStrings::Step& step : path) {
+    if (!step.field->is_repeated() && step.index > 0) return LongStrings::SentAgain(*step.field);
+  }
   longs.Add(length, std::move(path));
   for (Open& around : open) around.long_bytes += length.value;
+  return absl::OkStatus();
 }
 
 absl::StatusOr<LongStrings> CountParts(WantedBytes& bytes, const Descriptor& type, const RequestLimits& limits) {
@@ -164,7 +168,7 @@ absl::StatusOr<LongStrings> CountParts(WantedBytes& bytes, const Descriptor& typ
     if (is_long && field != nullptr && field->type() == FieldDescriptor::TYPE_STRING)
       return TooMany("text bytes", LongStrings::kLong);
     if (is_long) {
-      AddLong(longs, length, open, known ? field : nullptr);
+      KILN_RETURN_IF_ERROR(AddLong(longs, length, open, known ? field : nullptr));
     } else if (known && field->is_repeated()) {
       open.back().Next(field);
     }

@@ -83,6 +83,12 @@ bool Set(Message& holder, const LongStrings::Step& step, std::string value) {
 
 }  // namespace
 
+absl::Status LongStrings::SentAgain(const FieldDescriptor& field) {
+  return MakeError(v1::MALFORMED_MESSAGE,
+                   absl::StrCat("the request's field ", field.full_name(),
+                                " is sent more than once, with a value of more than ", kLong, " bytes"));
+}
+
 void LongStrings::Add(const Length& length, Path path) {
   values_.push_back({length.at + length.width, length.value, std::move(path)});
   lengths_.push_back({length.at, length.width, 0});
@@ -137,10 +143,8 @@ absl::Status LongStrings::PutInto(Message& message, const grpc::ByteBuffer& byte
                                     return absl::OkStatus();
                                   }));
     Message* const holder = HolderOf(message, value.path);
-    if (holder == nullptr || !Set(*holder, value.path.back(), std::move(whole))) {
-      return MakeError(v1::MALFORMED_MESSAGE, absl::StrCat("the request's field ", value.path.back().field->full_name(),
-                                                           ", of ", value.bytes, " bytes, is sent more than once"));
-    }
+    if (holder == nullptr || !Set(*holder, value.path.back(), std::move(whole)))
+      return SentAgain(*value.path.back().field);
   }
   return absl::OkStatus();
 }

@@ -23,7 +23,7 @@ class LongStrings {
   // In bytes: protobuf makes room at once for what is not longer.
   static constexpr uint32_t kLong = 32 << 20;
 
-  // A field of a message, and which of its values, if it may have several.
+  // A field of a message, and which of its values, in the order in which they are sent.
   struct Step {
     const google::protobuf::FieldDescriptor* field;
     int index;
@@ -38,6 +38,9 @@ class LongStrings {
     uint32_t value;
   };
 
+  // What is wrong with a long value in a field that may be sent once, and is sent again: MALFORMED_MESSAGE.
+  static absl::Status SentAgain(const google::protobuf::FieldDescriptor& field);
+
   // A value, whose length is `length`, and which begins behind it. By their places in the message.
   void Add(const Length& length, Path path);
   // Where that is inside of a message: its length, and how many bytes it is now without. In any order.
@@ -48,9 +51,8 @@ class LongStrings {
   // `bytes` without the values: each of them is empty there. Shares the rest.
   grpc::ByteBuffer LeaveOut(const grpc::ByteBuffer& bytes) const;
 
-  // Puts them into `message`, which was decoded from LeaveOut(bytes). MALFORMED_MESSAGE where there is no place for
-  // one, since its field is sent again: protobuf has the last one count, which nobody needs. The errors of `control`,
-  // if it is stopped meanwhile.
+  // Puts them into `message`, which was decoded from LeaveOut(bytes). SentAgain() where there is no place for one:
+  // protobuf has the last one count, which nobody needs. The errors of `control`, if it is stopped meanwhile.
   absl::Status PutInto(google::protobuf::Message& message, const grpc::ByteBuffer& bytes,
                        const runtime::hal::LaunchControl& control) const;
 

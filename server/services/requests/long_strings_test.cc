@@ -114,6 +114,15 @@ TEST(LongStrings, OfAFieldThatIsSentAgainTheRequestIsRefused) {
   }
 }
 
+TEST(LongStrings, InAMessageThatIsSentInTwoPartsTheSecondHasNone) {
+  const std::string with = Field(2, Node({Value(kLong, 1)})), without = Field(2, Node({""}));
+  ExpectDecoded<v1::ExecuteRequest>(with + without);
+  v1::ExecuteRequest request;
+  const absl::Status decoded = Decode(Bytes(without + with), kLimits, request);
+  EXPECT_EQ(CodeOf(decoded), v1::MALFORMED_MESSAGE) << decoded;
+  EXPECT_TRUE(absl::StrContains(decoded.message(), "ExecuteRequest.graph")) << decoded;
+}
+
 TEST(LongStrings, OneThatIsCutShortIsMalformed) {
   v1::ExecuteRequest request;
   std::string wire = Field(2, Node({Value(kLong, 1)}));
