@@ -34,6 +34,7 @@
 #include "server/models/load.h"
 #include "server/models/repository.h"
 #include "server/otlp/exporter.h"
+#include "server/port/local_peer.h"
 #include "server/port/port.h"
 #include "server/port/sockets.h"
 #include "server/port/unix_users.h"
@@ -148,6 +149,7 @@ RpcServer::RpcServer(const v1::ServerConfig& config, std::unique_ptr<Engine> eng
       engine_(std::move(engine)),
       logs_(std::move(logs)),
       named_regions_(std::move(named_regions)),
+      http_peers_(config.shared_memory().named_loopback() ? std::make_unique<const HttpPeers>() : nullptr),
       identity_(std::move(identity)),
       shared_memory_(std::move(shared_memory)),
       loader_(data_folder == nullptr ? nullptr : std::make_unique<Loader>(std::move(data_folder), &engine_->buffers())),
@@ -155,9 +157,10 @@ RpcServer::RpcServer(const v1::ServerConfig& config, std::unique_ptr<Engine> eng
       state_(std::make_unique<ServerState>(StateOptions(config, *logs_), engine_.get())),
       requests_(std::max(std::thread::hardware_concurrency(), 1u)) {
   watch_ = std::make_unique<DeviceWatch>(*engine_, gate_);
-  services_ = MakeServices({*engine_, gate_, requests_, *log_, shared_memory_.get(), loader_.get(), watch_.get(),
-                            identity_.get(), state_.get(), logs_.get(), models_.get(), named_regions_.get()},
-                           !config.no_reflection());
+  services_ =
+      MakeServices({*engine_, gate_, requests_, *log_, shared_memory_.get(), loader_.get(), watch_.get(),
+                    identity_.get(), state_.get(), logs_.get(), models_.get(), named_regions_.get(), http_peers_.get()},
+                   !config.no_reflection());
 }
 
 absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(const v1::ServerConfig& config,
@@ -299,7 +302,8 @@ absl::Status RpcServer::StartHttp(const v1::ServerConfig& config) {
   options.max_body_bytes = LargestMessage(config);
   options.max_bytes = std::max(options.max_bytes, 2 * options.max_body_bytes);
   // Tenants show a token, which no page of a stranger's has; elsewhere the operator has let in who may ask.
-  const InferenceHttpOptions inference = {.local_names_only = identity_ == nullptr && IsLoopback(config.http_listen())};
+  const InferenceHttpOptions inference = {.local_names_only = identity_ == nullptr && IsLoopback(config.http_listen()),
+                                          .peers = http_peers_.get()};
   KILN_ASSIGN_OR_RETURN(http_,
                         HttpPort::Open(options, MakeInferenceHttp(InProcessChannel(), &requests_, inference), log_));
   log_->info("event=http listen={} port={}", config.http_listen(), http_->port());

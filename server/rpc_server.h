@@ -26,6 +26,7 @@ class DataFolder;
 class DeviceHealth;
 class DeviceWatch;
 class Engine;
+class HttpPeers;
 class HttpPort;
 class Identity;
 class Loader;
@@ -103,6 +104,7 @@ class RpcServer {
   const std::unique_ptr<Engine> engine_;
   const std::unique_ptr<Logs> logs_;                           // outlives the identity, which tells of its file
   const std::unique_ptr<NamedRegions> named_regions_;          // null where it is off; outlives the identity, too
+  const std::unique_ptr<const HttpPeers> http_peers_;          // null where nobody wants to know
   const std::unique_ptr<Identity> identity_;                   // null without tenants
   const std::unique_ptr<SharedMemoryListener> shared_memory_;  // null where it is off
   const std::unique_ptr<Loader> loader_;                       // null without a data folder

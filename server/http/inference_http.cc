@@ -79,7 +79,8 @@ class InferenceHttp final : public HttpService {
     if (!asked.authorization.empty()) exchange->context.AddMetadata("authorization", asked.authorization);
     if (!asked.traceparent.empty() && IsPrintable(asked.traceparent))
       exchange->context.AddMetadata("traceparent", asked.traceparent);
-    exchange->context.AddMetadata(kHttpPeer, asked.peer);
+    if (options_.peers != nullptr)
+      exchange->context.AddMetadata(HttpPeers::kMetadata, options_.peers->Saying(asked.peer));
     const size_t bytes = asked.body.size();
     if (bytes <= kSmallRequest) {
       Begin(exchange);

@@ -2,11 +2,15 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <sys/random.h>
 
 #include <cstring>
-#include <string>
 
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "base/blake3.h"
+#include "base/check.h"
 
 namespace kiln::server {
 
@@ -34,6 +38,22 @@ bool IsLoopbackPeer(absl::string_view peer) {
       !(absl::ConsumePrefix(&peer, "%5B") && absl::ConsumeSuffix(&peer, "%5D")))
     return false;
   return IsLoopbackAddress(peer);
+}
+
+HttpPeers::HttpPeers() {
+  std::string bytes(32, '\0');
+  KILN_CHECK(getrandom(bytes.data(), bytes.size(), 0) == static_cast<ssize_t>(bytes.size()));
+  secret_ = absl::BytesToHexString(bytes);
+}
+
+std::string HttpPeers::Saying(absl::string_view address) const { return absl::StrCat(secret_, " ", address); }
+
+std::optional<std::string> HttpPeers::AddressOf(absl::string_view value) const {
+  // How far a guess is right does not show in how long it takes: what is compared are hashes.
+  if (value.size() <= secret_.size() || Blake3Of(value.substr(0, secret_.size())) != Blake3Of(secret_))
+    return std::nullopt;
+  value.remove_prefix(secret_.size());
+  return absl::ConsumePrefix(&value, " ") ? std::make_optional<std::string>(value) : std::nullopt;
 }
 
 }  // namespace kiln::server

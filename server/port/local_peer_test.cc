@@ -1,5 +1,8 @@
 #include "server/port/local_peer.h"
 
+#include <optional>
+#include <string>
+
 #include "gtest/gtest.h"
 
 namespace kiln::server {
@@ -20,6 +23,18 @@ TEST(LocalPeer, PeersAsGrpcSaysThem) {
   for (const char* peer : {"", "inproc", "unix:", "unix:/tmp/127.0.0.1:1", "ipv4:10.0.0.1:4711", "ipv4:127.0.0.1",
                            "ipv6:[::2]:1", "ipv6:::1:1", "ipv6:[::1]", "127.0.0.1:1", "fd:127.0.0.1:1"})
     EXPECT_FALSE(IsLoopbackPeer(peer)) << peer;
+}
+
+TEST(HttpPeers, AnAddressCountsBehindTheSecretAlone) {
+  const HttpPeers peers, others;
+  EXPECT_EQ(peers.AddressOf(peers.Saying("127.0.0.1")), "127.0.0.1");
+  EXPECT_EQ(peers.AddressOf(peers.Saying("")), "");
+  std::string spoilt = peers.Saying("127.0.0.1");
+  spoilt[10] = spoilt[10] == 'a' ? 'b' : 'a';
+  for (const std::string& value :
+       {others.Saying("127.0.0.1"), spoilt, std::string(), std::string("127.0.0.1"), std::string(" 127.0.0.1"),
+        peers.Saying("").substr(0, 64), peers.Saying("").substr(0, 64) + "127.0.0.1"})
+    EXPECT_EQ(peers.AddressOf(value), std::nullopt) << value;
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 namespace kiln::server {
 
 class DeviceWatch;
+class HttpPeers;
 class Identity;
 class ModelRepository;
 class NamedRegions;
@@ -33,6 +34,7 @@ struct ServiceEnv {
   Logs* logs;
   ModelRepository* models;      // null where there is no folder of models
   NamedRegions* named_regions;  // null where no shared memory is taken by name
+  const HttpPeers* http_peers;  // null where nobody wants to know for whom the port for HTTP calls
 };
 
 }  // namespace kiln::server

@@ -28,7 +28,7 @@ absl::StatusOr<std::unique_ptr<InferRegions>> InferRegions::Find(const ModelCall
   if (run.in_regions.empty() && absl::c_none_of(run.output_options, HasRegion)) return nullptr;
   NamedRegions* const regions = caller.env.named_regions;
   if (regions == nullptr) return NoNamedRegions("parameters.shared_memory_region");
-  KILN_ASSIGN_OR_RETURN(const RegionOwner owner, OwnerOf(*regions, caller.context, caller.tenant));
+  KILN_ASSIGN_OR_RETURN(const RegionOwner owner, OwnerOf(caller.env, caller.context, caller.tenant));
   std::unique_ptr<InferRegions> found(new InferRegions(caller, &regions->copies()));
   KILN_ASSIGN_OR_RETURN(found->host_bytes_, Hold(caller.control.account, Quota::kHostBytes, 0));
   for (const InferRun::InRegion& input : run.in_regions) {

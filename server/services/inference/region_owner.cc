@@ -17,28 +17,29 @@
 namespace kiln::server {
 namespace {
 
-bool IsOfLoopback(const grpc::CallbackServerContext& context) {
-  const std::string peer = context.peer();
-  if (peer != kInProcessPeer) return IsLoopbackPeer(peer);
-  const auto client = context.client_metadata().find(kHttpPeer);
-  return client != context.client_metadata().end() && IsLoopbackAddress({client->second.data(), client->second.size()});
+bool IsOfLoopback(const HttpPeers* http_peers, const grpc::CallbackServerContext& context) {
+  const auto said = context.client_metadata().find(HttpPeers::kMetadata);
+  if (said == context.client_metadata().end()) return IsLoopbackPeer(context.peer());
+  const auto address =
+      http_peers == nullptr ? std::nullopt : http_peers->AddressOf({said->second.data(), said->second.size()});
+  return address.has_value() && IsLoopbackAddress(*address);
 }
 
-std::optional<uint32_t> UserOf(const NamedRegions& regions, const grpc::CallbackServerContext& context,
+std::optional<uint32_t> UserOf(const ServiceEnv& env, const grpc::CallbackServerContext& context,
                                const TenantPtr& tenant) {
   const auto connection = context.auth_context();
   if (connection != nullptr) {
     if (const auto user = UnixUsers::UserOf(*connection); user.has_value()) return user;
   }
-  if (regions.loopback() && tenant == nullptr && IsOfLoopback(context)) return geteuid();
+  if (env.named_regions->loopback() && tenant == nullptr && IsOfLoopback(env.http_peers, context)) return geteuid();
   return std::nullopt;
 }
 
 }  // namespace
 
-absl::StatusOr<RegionOwner> OwnerOf(const NamedRegions& regions, const grpc::CallbackServerContext& context,
+absl::StatusOr<RegionOwner> OwnerOf(const ServiceEnv& env, const grpc::CallbackServerContext& context,
                                     const TenantPtr& tenant) {
-  const auto user = UserOf(regions, context, tenant);
+  const auto user = UserOf(env, context, tenant);
   if (user.has_value() && IsOneUser(*user)) return RegionOwner{tenant == nullptr ? "" : tenant->name, *user};
   v1::ErrorDetail detail;
   detail.set_code(v1::NOT_ALLOWED);

@@ -8,13 +8,15 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "server/identity/tenant.h"
+#include "server/services/env.h"
 #include "server/shared_memory/named_regions.h"
 
 namespace kiln::server {
 
 // NOT_ALLOWED for a caller whose user nothing tells: of another machine; of loopback, unless the server's owner has
 // said that those may have what the server's own user owns; or who is one of too many at the Unix socket.
-absl::StatusOr<RegionOwner> OwnerOf(const NamedRegions& regions, const grpc::CallbackServerContext& context,
+// `env` has named_regions.
+absl::StatusOr<RegionOwner> OwnerOf(const ServiceEnv& env, const grpc::CallbackServerContext& context,
                                     const TenantPtr& tenant);
 
 // NOT_IMPLEMENTED of `what`, on a server that takes no shared memory by name.

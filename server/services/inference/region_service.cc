@@ -21,7 +21,7 @@ namespace {
 template <typename Call>
 absl::StatusOr<RegionOwner> OwnerOf(const Call& call, absl::string_view rpc) {
   if (call.env().named_regions == nullptr) return NoNamedRegions(absl::StrCat("GRPCInferenceService.", rpc));
-  return OwnerOf(*call.env().named_regions, call.context(), call.tenant());
+  return OwnerOf(call.env(), call.context(), call.tenant());
 }
 
 void FillStatus(const std::string& name, const NamedRegion& region,

@@ -13,8 +13,8 @@
 #include "server/logs/logs.h"
 #include "server/messages/not_implemented.h"
 #include "server/services/inference/inference.h"
-#include "server/services/settings/settings.h"
 #include "server/services/rpcs.h"
+#include "server/services/settings/settings.h"
 
 namespace kiln::server {
 namespace {

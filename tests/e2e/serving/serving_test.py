@@ -229,7 +229,8 @@ class Inference(ServingTest):
             self.assertEqual(after["nv_inference_%s_duration_us" % name], part.ns // 1000, name)
         self.assertEqual(len(after), 9)
         memory = {key[1:]: value for key, value in port.samples().items() if key[0] == "kiln_model_memory_bytes"}
-        self.assertEqual(memory["mlp", "1"], 4 * sum(value.size for value in MLP.constants.values()))
+        # The last bias is so small that the program has it in its code.
+        self.assertEqual(memory["mlp", "1"], 4 * sum(MLP.constants[name].size for name in ("w1", "b1", "w2")))
         # One series of each for each version of a model, whoever asked.
         self.assertEqual({key[1:] for key in port.samples() if key[0] == "nv_inference_count"},
                          {("brain", "1"), ("half", "1"), ("integers", "7"), ("mlp", "1")})  # fmt: skip
