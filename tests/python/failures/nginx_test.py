@@ -107,10 +107,10 @@ class NginxTest(unittest.TestCase):
     def test_clients_go_to_the_server_behind_it(self):
         proxy = self.proxy("--advertise=localhost:0")
         reached = set()
-        for _ in range(6):
+        for _ in range(20):  # which of them each meets is chance
             with proxy.connect() as client:
                 reached.add(client.target)
-                for i in range(10):
+                for i in range(3):
                     with client.buffer(np.full(1000, i, np.float32)) as buffer:
                         self.assertEqual(buffer.numpy().sum(), 1000 * i)
         self.assertLessEqual(reached, {"localhost:%d" % server.port for server in self.servers})
