@@ -92,7 +92,9 @@ DASHBOARDS = {
             ("Memory in use, of the limit", "percentunit", [
                 ('kiln_memory_bytes{%s,kind="in_use"} / ignoring(kind) kiln_memory_bytes{%s,kind="limit"}' % (SERVERS, SERVERS),
                  "{{instance}} {{device}}")]),
-            ("Memory", "bytes", [(now("kiln_memory_bytes", "device, kind"), "{{device}} {{kind}}")]),
+            ("Memory, and models' weights in it", "bytes", [
+                (now("kiln_memory_bytes", "device, kind"), "{{device}} {{kind}}"),
+                (now("kiln_model_memory_bytes", "model, version"), "{{model}} {{version}}")]),
         ]),
         ("Turns", [
             ("From a turn to the first step", "s", [(quantile(share, "kiln_queue_seconds"), name)
