@@ -104,8 +104,14 @@ absl::Status MergeFile(const std::string& path, v1::ServerConfig& config) {
 std::string FlagName(absl::string_view path) { return absl::StrReplaceAll(path, {{".", "_"}}); }
 
 bool IsBool(absl::string_view path) {
-  const FieldDescriptor* field = v1::ServerConfig::descriptor()->FindFieldByName(std::string(path));
-  return field != nullptr && field->cpp_type() == FieldDescriptor::CPPTYPE_BOOL;
+  const google::protobuf::Descriptor* type = v1::ServerConfig::descriptor();
+  const FieldDescriptor* field = nullptr;
+  for (absl::string_view name : absl::StrSplit(path, '.')) {
+    field = type == nullptr ? nullptr : type->FindFieldByName(std::string(name));
+    KILN_CHECK(field != nullptr);
+    type = field->message_type();
+  }
+  return field->cpp_type() == FieldDescriptor::CPPTYPE_BOOL;
 }
 
 }  // namespace

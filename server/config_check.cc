@@ -1,4 +1,5 @@
 // What settings may be, and which go together. Tested by config_test.cc.
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -18,6 +19,7 @@
 #include "compiler/pass/passes.h"
 #include "server/config.h"
 #include "server/models/version_policy.h"
+#include "server/port/socket_file.h"
 
 namespace kiln::server {
 namespace {
@@ -72,6 +74,20 @@ absl::Status CheckAdvertised(const v1::ServerConfig& config) {
     return BadSetting("advertise", absl::StrCat(address, " is no machine's address; give the one that clients reach"));
   if (absl::EndsWith(address, ":0") && absl::StartsWith(config.listen(), "unix"))
     return BadSetting("advertise", "port 0 is the one that is served, and a Unix socket has none");
+  return absl::OkStatus();
+}
+
+absl::Status CheckSocketFile(const v1::ServerConfig& config) {
+  const std::string& mode = config.listen_mode();
+  if (!absl::StartsWith(config.listen(), "unix:") && !(mode.empty() && config.listen_group().empty())) {
+    return BadSetting(mode.empty() ? "listen_group" : "listen_mode",
+                      absl::StrCat("is of a Unix socket's file, and ", config.listen(), " is none"));
+  }
+  if (mode.empty()) return absl::OkStatus();
+  const absl::StatusOr<mode_t> parsed = ParseSocketMode(mode);
+  if (!parsed.ok()) return BadSetting("listen_mode", parsed.status().message());
+  if (!config.listen_group().empty() && (*parsed & S_IWGRP) == 0)
+    return BadSetting("listen_mode", absl::StrCat(mode, " lets nobody of listen_group connect; 0660 does"));
   return absl::OkStatus();
 }
 
@@ -135,6 +151,7 @@ absl::Status CheckConfig(const v1::ServerConfig& config) {
   if (!absl::StartsWith(listen, "unix:") && !IsHostAndPort(listen)) {
     return BadSetting("listen", absl::StrCat("\"", listen, "\" is not host:port"));
   }
+  KILN_RETURN_IF_ERROR(CheckSocketFile(config));
   KILN_RETURN_IF_ERROR(CheckWhoMayUse(config));
   KILN_RETURN_IF_ERROR(CheckHttpPorts(config));
   static const auto* levels = new std::set<std::string>{"trace", "debug", "info", "warn", "error"};
@@ -201,6 +218,15 @@ absl::Status CheckConfig(const v1::ServerConfig& config) {
   }
   if (!config.capture().empty() && config.shared_memory().max_bytes() != 0) {
     return BadSetting("capture", "what clients move by shared memory is not seen; leave shared_memory.max_bytes 0");
+  }
+  if (config.shared_memory().named_loopback() && config.shared_memory().named_max_bytes() == 0) {
+    return BadSetting("shared_memory.named_loopback", "there is none; set shared_memory.named_max_bytes as well");
+  }
+  if (config.shared_memory().named_loopback() && !config.tenants().empty()) {
+    return BadSetting(
+        "shared_memory.named_loopback",
+        "nothing would tell one tenant's memory from another's; listen on a Unix socket, with unix_user in "
+        "the file of tenants");
   }
   if (!config.capture().empty() && !config.program_cache_dir().empty()) {
     return BadSetting("capture", "programs of program_cache_dir come without their graphs; capture without it");

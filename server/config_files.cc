@@ -12,6 +12,7 @@
 #include "absl/strings/string_view.h"
 #include "google/protobuf/descriptor.h"
 #include "server/config.h"
+#include "server/port/socket_file.h"
 
 namespace kiln::server {
 namespace {
@@ -125,6 +126,11 @@ absl::Status CheckFiles(const v1::ServerConfig& config) {
     const std::string why = WhyNot(path, row.use);
     if (why.empty()) continue;
     return BadSetting(row.setting, absl::StrCat(path, ": ", why));
+  }
+  if (const std::string& group = config.listen_group(); !group.empty()) {
+    const absl::StatusOr<gid_t> found = FindGroup(group);
+    if (!found.ok()) return BadSetting("listen_group", found.status().message());
+    if (!MayGiveToGroup(*found)) return BadSetting("listen_group", absl::StrCat(group, ": this user is not in it"));
   }
   return absl::OkStatus();
 }

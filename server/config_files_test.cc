@@ -1,6 +1,7 @@
 #include "server/config_files.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -79,6 +80,10 @@ TEST_F(ConfigFilesTest, TheFaultNamesItsSettingAndPath) {
   check("capture", file, "is there already");
   config.set_listen(absl::StrCat("unix://", file));
   check("listen", file, "is there already, and no socket");
+  config.set_listen_group("kiln_no_such_group");
+  EXPECT_EQ(Fault(config), "listen_group|listen_group: this machine has no group \"kiln_no_such_group\"");
+  config.set_listen_group(absl::StrCat(getegid()));
+  EXPECT_EQ(Fault(config), "");
   config.mutable_shared_memory()->set_socket(deep);
   check("shared_memory.socket", deep, absl::StrCat("there is no folder ", gone));
 }

@@ -7,7 +7,11 @@ namespace kiln::server {
 
 const std::vector<ConfigRow>& ConfigRows() {
   static const auto* rows = new std::vector<ConfigRow>{
-      {"listen", "127.0.0.1:7437", "host:port to serve on; port 0 takes a free one"},
+      {"listen", "127.0.0.1:7437", "host:port to serve on; port 0 takes a free one; or unix:PATH"},
+      {"listen_mode", "",
+       "of --listen=unix:PATH, who may connect: 0600, this user; 0660, its group as well; 0666, whoever reaches the "
+       "path; empty: what the umask leaves, or 0660 with a group"},
+      {"listen_group", "", "group of that file, a name or a number, one of this user's own; empty: this user's first"},
       {"admin_listen", "",
        "host:port of pages for operators, /metrics, /healthz and /readyz, over HTTP (docs/pages.md, docs/metrics.md); "
        "port 0 takes a free one; empty: none. "
@@ -109,6 +113,13 @@ const std::vector<ConfigRow>& ConfigRows() {
        "most bytes of memory that clients on this machine share with the server; 0 is none"},
       {"shared_memory.socket", "",
        "Unix socket at which they hand it over; empty is one in a folder of the server's own"},
+      {"shared_memory.named_max_bytes", "0",
+       "most bytes of shared memory that clients of the open inference protocol register by name, for tensors of "
+       "served "
+       "models (docs/serving.md); 0: none. A caller by a Unix socket has what its user owns"},
+      {"shared_memory.named_loopback", "false",
+       "callers of loopback register what the server's own user owns: whoever can connect from this machine; not with "
+       "tenants"},
       {"data_folder", "", "folder of .npy and .safetensors files that clients may have loaded to buffers"},
       {"meeting_seconds", "30",
        "how long a collective, or a copy between devices, waits for a device that is busy before it fails"},

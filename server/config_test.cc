@@ -75,6 +75,15 @@ TEST(ConfigTest, FlagBeatsEnvironmentBeatsFile) {
   EXPECT_TRUE(invocation->config.insecure());
 }
 
+TEST(ConfigTest, AFlagOfAFieldInAnotherNeedsNoValueEither) {
+  const auto invocation = Parse({"--shared_memory_named_max_bytes=7", "--shared_memory_named_loopback", "--insecure"});
+  ASSERT_TRUE(invocation.ok()) << invocation.status();
+  EXPECT_EQ(invocation->message, "");
+  EXPECT_EQ(invocation->config.shared_memory().named_max_bytes(), 7u);
+  EXPECT_TRUE(invocation->config.shared_memory().named_loopback());
+  EXPECT_FALSE(DefaultConfig().shared_memory().named_loopback());
+}
+
 TEST(ConfigTest, NestedFieldAndSwitch) {
   const auto invocation = Parse({"--graph_limits_max_nodes=7", "--insecure", "--check_config", "--port_file=p"});
   ASSERT_TRUE(invocation.ok()) << invocation.status();
@@ -127,6 +136,8 @@ TEST(ConfigTest, FaultsNameTheField) {
       {"--listen=0.0.0.0:80", "listen", "--insecure"},
       {"--listen=example", "listen", "host:port"},
       {"--listen=127.0.0.1:70000", "listen", "host:port"},
+      {"--listen_mode=0660", "listen_mode", "127.0.0.1:7437 is none"},
+      {"--listen_group=users", "listen_group", "127.0.0.1:7437 is none"},
       {"--admin_listen=0.0.0.0:80", "admin_listen", "--insecure"},
       {"--admin_listen=127.0.0.1:80,0.0.0.0:80", "admin_listen", "--insecure"},
       {"--admin_listen=unix:/run/kiln", "admin_listen", "host:port"},
@@ -147,6 +158,7 @@ TEST(ConfigTest, FaultsNameTheField) {
       {"--gpu_memory_percent=101", "gpu_memory_percent", "more than 100"},
       {"--trace_buffer_bytes=268435457", "trace_buffer_bytes", "more than 256 MiB"},
       {"--ptxas=/no/such/ptxas", "ptxas", "no program that can be run"},
+      {"--shared_memory_named_loopback", "shared_memory.named_loopback", "named_max_bytes"},
       {"--mpi=perhaps", "mpi", "on, off or auto"},
       {"--disable_pass=optimize,bounds", "disable_pass",
        "\"bounds\" cannot be disabled: no program compiles without it; these can: choose layouts, chain kernels, "
@@ -167,6 +179,25 @@ TEST(ConfigTest, FaultsNameTheField) {
     EXPECT_EQ(DetailOf(invocation.status())->field(), row.field) << invocation.status();
     EXPECT_NE(invocation.status().message().find(row.text), absl::string_view::npos) << invocation.status();
   }
+}
+
+TEST(ConfigTest, WhoMayConnectToASocketsFile) {
+  const auto fault = [](const char* mode, const char* group) {
+    v1::ServerConfig config = DefaultConfig();
+    config.set_listen("unix:/run/kiln/kilnd.sock");
+    config.set_listen_mode(mode);
+    config.set_listen_group(group);
+    const absl::Status status = CheckConfig(config);
+    return status.ok() ? "" : absl::StrCat(DetailOf(status)->field(), "|", status.message());
+  };
+  EXPECT_EQ(fault("", ""), "");
+  EXPECT_EQ(fault("0666", ""), "");
+  EXPECT_EQ(fault("660", "users"), "");
+  EXPECT_EQ(fault("", "users"), "");
+  EXPECT_EQ(fault("0600", "users"), "listen_mode|listen_mode: 0600 lets nobody of listen_group connect; 0660 does");
+  EXPECT_EQ(fault("rw", ""),
+            "listen_mode|listen_mode: \"rw\" is no mode of a socket: 0600 for its own user, 0660 for a group as well, "
+            "or 0666 for all");
 }
 
 TEST(ConfigTest, Loopback) {

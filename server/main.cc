@@ -95,6 +95,8 @@ int Serve(const Invocation& invocation) {
   sigaddset(&ends, SIGHUP);
   pthread_sigmask(SIG_BLOCK, &ends, nullptr);
   std::signal(SIGPIPE, SIG_IGN);
+  // A file that would be larger than the process may write is an error of that write.
+  std::signal(SIGXFSZ, SIG_IGN);
 
   kiln::server::PrepareToServe();
 

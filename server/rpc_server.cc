@@ -34,6 +34,7 @@
 #include "server/models/load.h"
 #include "server/models/repository.h"
 #include "server/otlp/exporter.h"
+#include "server/port/local_peer.h"
 #include "server/port/port.h"
 #include "server/port/sockets.h"
 #include "server/port/unix_users.h"
@@ -41,6 +42,7 @@
 #include "server/services/env.h"
 #include "server/services/rpcs.h"
 #include "server/shared_memory/listener.h"
+#include "server/shared_memory/named_regions.h"
 #include "server/state/state.h"
 #include "server/stream/command.h"
 #include "server/tls.h"
@@ -108,6 +110,13 @@ absl::StatusOr<std::unique_ptr<ModelRepository>> OpenModels(const v1::ServerConf
   return std::make_unique<ModelRepository>(std::move(options), &engine, std::move(log));
 }
 
+std::vector<std::string> NamesOf(const std::vector<TenantPtr>& tenants) {
+  std::vector<std::string> names;
+  names.reserve(tenants.size());
+  for (const TenantPtr& tenant : tenants) names.push_back(tenant->name);
+  return names;
+}
+
 // The address to be reached by, with the port that was had in the place of port 0.
 std::string Advertised(absl::string_view address, int port) {
   return absl::ConsumeSuffix(&address, ":0") ? absl::StrCat(address, ":", port) : std::string(address);
@@ -131,13 +140,16 @@ void LingerUntilQuiet(const Gate& gate) {
 }  // namespace
 
 RpcServer::RpcServer(const v1::ServerConfig& config, std::unique_ptr<Engine> engine,
-                     std::unique_ptr<SharedMemoryListener> shared_memory, std::unique_ptr<DataFolder> data_folder,
-                     std::unique_ptr<ModelRepository> models, std::unique_ptr<Logs> logs,
-                     std::unique_ptr<Identity> identity, std::shared_ptr<spdlog::logger> log)
+                     std::unique_ptr<SharedMemoryListener> shared_memory, std::unique_ptr<NamedRegions> named_regions,
+                     std::unique_ptr<DataFolder> data_folder, std::unique_ptr<ModelRepository> models,
+                     std::unique_ptr<Logs> logs, std::unique_ptr<Identity> identity,
+                     std::shared_ptr<spdlog::logger> log)
     : listen_(config.listen()),
       log_(std::move(log)),
       engine_(std::move(engine)),
       logs_(std::move(logs)),
+      named_regions_(std::move(named_regions)),
+      http_peers_(config.shared_memory().named_loopback() ? std::make_unique<const HttpPeers>() : nullptr),
       identity_(std::move(identity)),
       shared_memory_(std::move(shared_memory)),
       loader_(data_folder == nullptr ? nullptr : std::make_unique<Loader>(std::move(data_folder), &engine_->buffers())),
@@ -145,9 +157,10 @@ RpcServer::RpcServer(const v1::ServerConfig& config, std::unique_ptr<Engine> eng
       state_(std::make_unique<ServerState>(StateOptions(config, *logs_), engine_.get())),
       requests_(std::max(std::thread::hardware_concurrency(), 1u)) {
   watch_ = std::make_unique<DeviceWatch>(*engine_, gate_);
-  services_ = MakeServices({*engine_, gate_, requests_, *log_, shared_memory_.get(), loader_.get(), watch_.get(),
-                            identity_.get(), state_.get(), logs_.get(), models_.get()},
-                           !config.no_reflection());
+  services_ =
+      MakeServices({*engine_, gate_, requests_, *log_, shared_memory_.get(), loader_.get(), watch_.get(),
+                    identity_.get(), state_.get(), logs_.get(), models_.get(), named_regions_.get(), http_peers_.get()},
+                   !config.no_reflection());
 }
 
 absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(const v1::ServerConfig& config,
@@ -157,6 +170,12 @@ absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(const v1::ServerConf
   if (const v1::ServerConfig::SharedMemory& shared = config.shared_memory(); shared.max_bytes() != 0) {
     KILN_ASSIGN_OR_RETURN(shared_memory, SharedMemoryListener::Open(shared.socket(), shared.max_bytes()));
     log->info("event=shared_memory socket={} max_bytes={}", shared_memory->path(), shared.max_bytes());
+  }
+  std::unique_ptr<NamedRegions> named_regions;
+  if (const v1::ServerConfig::SharedMemory& shared = config.shared_memory(); shared.named_max_bytes() != 0) {
+    KILN_ASSIGN_OR_RETURN(named_regions, NamedRegions::Open({.max_bytes = shared.named_max_bytes(),
+                                                             .loopback = shared.named_loopback()}));
+    log->info("event=named_shared_memory max_bytes={} loopback={}", shared.named_max_bytes(), shared.named_loopback());
   }
   std::unique_ptr<DataFolder> data_folder;
   if (!config.data_folder().empty()) {
@@ -175,8 +194,10 @@ absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(const v1::ServerConf
   auto logs = std::make_unique<Logs>(std::move(opened));
   std::unique_ptr<Identity> identity;
   if (!config.tenants().empty()) {
-    const auto apply = [&engine = *engine](const std::vector<TenantPtr>& tenants) {
-      return engine.SetTenants(tenants);
+    const auto apply = [&engine = *engine, regions = named_regions.get()](const std::vector<TenantPtr>& tenants) {
+      const absl::Status applied = engine.SetTenants(tenants);
+      if (applied.ok() && regions != nullptr) regions->KeepOnly(NamesOf(tenants));
+      return applied;
     };
     const auto reloaded = [audit = logs->audit.get()](const absl::Status& status) {
       if (audit != nullptr) audit->TenantsRead(status, absl::Now());
@@ -186,19 +207,21 @@ absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(const v1::ServerConf
   KILN_ASSIGN_OR_RETURN(std::unique_ptr<PortTls> tls, PortTls::Open(config, log));
   const std::shared_ptr<grpc::ServerCredentials> credentials = tls->credentials();
   std::unique_ptr<RpcServer> self(new RpcServer(config, std::move(engine), std::move(shared_memory),
-                                                std::move(data_folder), std::move(models), std::move(logs),
-                                                std::move(identity), std::move(log)));
+                                                std::move(named_regions), std::move(data_folder), std::move(models),
+                                                std::move(logs), std::move(identity), std::move(log)));
   self->tls_ = std::move(tls);
   KILN_RETURN_IF_ERROR(self->StartExport(config));
   grpc::ServerBuilder builder;
-  KILN_ASSIGN_OR_RETURN(self->port_, Port::Open(config.listen(), LimitsOf(config), self->log_));
+  KILN_ASSIGN_OR_RETURN(const SocketAccess access, ParseSocketAccess(config.listen_mode(), config.listen_group()));
+  KILN_ASSIGN_OR_RETURN(self->port_, Port::Open(config.listen(), LimitsOf(config), self->log_, access));
   self->port_number_ = self->port_->port();
   self->engine_->sessions().SetAddress(Advertised(config.advertise(), self->port_number_));
   const std::shared_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor =
       builder.experimental().AddExternalConnectionAcceptor(
           grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD, credentials);
   std::shared_ptr<UnixUsers> users;
-  if (self->identity_ != nullptr && config.tls().certificate().empty() && absl::StartsWith(config.listen(), "unix")) {
+  const bool wants_users = self->identity_ != nullptr || self->named_regions_ != nullptr;
+  if (wants_users && config.tls().certificate().empty() && absl::StartsWith(config.listen(), "unix")) {
     users = std::make_shared<UnixUsers>(builder);
   }
   for (const auto& service : self->services_) builder.RegisterService(service.get());
@@ -226,7 +249,8 @@ absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(const v1::ServerConf
   }
   self->port_->Start([acceptor, users, identity = self->identity_.get()](int listener, int connection) {
     if (const auto user = users == nullptr ? std::nullopt : PeerUser(connection);
-        user.has_value() && identity->HasUnixUser(*user) && users->HandOver(listener, connection, *user)) {
+        user.has_value() && (identity == nullptr || identity->HasUnixUser(*user)) &&
+        users->HandOver(listener, connection, *user)) {
       return;
     }
     grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters parameters;
@@ -278,7 +302,8 @@ absl::Status RpcServer::StartHttp(const v1::ServerConfig& config) {
   options.max_body_bytes = LargestMessage(config);
   options.max_bytes = std::max(options.max_bytes, 2 * options.max_body_bytes);
   // Tenants show a token, which no page of a stranger's has; elsewhere the operator has let in who may ask.
-  const InferenceHttpOptions inference = {.local_names_only = identity_ == nullptr && IsLoopback(config.http_listen())};
+  const InferenceHttpOptions inference = {.local_names_only = identity_ == nullptr && IsLoopback(config.http_listen()),
+                                          .peers = http_peers_.get()};
   KILN_ASSIGN_OR_RETURN(http_,
                         HttpPort::Open(options, MakeInferenceHttp(InProcessChannel(), &requests_, inference), log_));
   log_->info("event=http listen={} port={}", config.http_listen(), http_->port());

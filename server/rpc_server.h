@@ -26,10 +26,12 @@ class DataFolder;
 class DeviceHealth;
 class DeviceWatch;
 class Engine;
+class HttpPeers;
 class HttpPort;
 class Identity;
 class Loader;
 class ModelRepository;
+class NamedRegions;
 class OtlpExporter;
 class Port;
 class PortTls;
@@ -86,9 +88,9 @@ class RpcServer {
 
  private:
   RpcServer(const v1::ServerConfig& config, std::unique_ptr<Engine> engine,
-            std::unique_ptr<SharedMemoryListener> shared_memory, std::unique_ptr<DataFolder> data_folder,
-            std::unique_ptr<ModelRepository> models, std::unique_ptr<Logs> logs, std::unique_ptr<Identity> identity,
-            std::shared_ptr<spdlog::logger> log);
+            std::unique_ptr<SharedMemoryListener> shared_memory, std::unique_ptr<NamedRegions> named_regions,
+            std::unique_ptr<DataFolder> data_folder, std::unique_ptr<ModelRepository> models,
+            std::unique_ptr<Logs> logs, std::unique_ptr<Identity> identity, std::shared_ptr<spdlog::logger> log);
 
   // Has what is sampled exported, if the settings name a collector.
   absl::Status StartExport(const v1::ServerConfig& config);
@@ -101,6 +103,8 @@ class RpcServer {
   const std::shared_ptr<spdlog::logger> log_;
   const std::unique_ptr<Engine> engine_;
   const std::unique_ptr<Logs> logs_;                           // outlives the identity, which tells of its file
+  const std::unique_ptr<NamedRegions> named_regions_;          // null where it is off; outlives the identity, too
+  const std::unique_ptr<const HttpPeers> http_peers_;          // null where nobody wants to know
   const std::unique_ptr<Identity> identity_;                   // null without tenants
   const std::unique_ptr<SharedMemoryListener> shared_memory_;  // null where it is off
   const std::unique_ptr<Loader> loader_;                       // null without a data folder

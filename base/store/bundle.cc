@@ -10,30 +10,13 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "base/error.h"
+#include "base/store/bundle_pieces.h"
 
 namespace kiln::store {
-namespace {
-
-constexpr absl::string_view kMagic = "KILNBNDL";
-constexpr uint64_t kVersion = 1;
-
-void WriteNumber(uint64_t number, int bytes, std::ofstream& file) {
-  for (int i = 0; i < bytes; ++i) file.put(static_cast<char>(number >> (8 * i) & 0xff));
-}
-
-absl::Status Broken(absl::string_view what) {
-  v1::ErrorDetail detail;
-  detail.set_code(v1::CORRUPT_ENTRY);
-  detail.set_field("bundle");
-  return MakeError(std::move(detail), absl::StrCat("bundle: ", what));
-}
-
-}  // namespace
 
 BundleWriter::BundleWriter(std::string path, const SealKey& key)
     : path_(std::move(path)), draft_(absl::StrCat(path_, ".", getpid())), key_(key), file_(draft_, std::ios::binary) {
-  file_ << kMagic;
-  WriteNumber(kVersion, 4, file_);
+  file_ << BundleBegin();
 }
 
 BundleWriter::~BundleWriter() {
@@ -44,13 +27,12 @@ absl::Status BundleWriter::Failure() const { return absl::UnavailableError(absl:
 
 absl::Status BundleWriter::Add(Entry& entry) {
   KILN_ASSIGN_OR_RETURN(const std::string bytes, EncodeEntry(entry, key_));
-  WriteNumber(bytes.size(), 8, file_);
-  file_ << bytes;
+  file_ << EntryBegin(bytes.size()) << bytes;
   return file_ ? absl::OkStatus() : Failure();
 }
 
 absl::Status BundleWriter::Finish() {
-  WriteNumber(0, 8, file_);
+  file_ << BundleEnd();
   file_.close();
   if (file_ && std::rename(draft_.c_str(), path_.c_str()) == 0) return absl::OkStatus();
   std::remove(draft_.c_str());
@@ -63,20 +45,22 @@ absl::StatusOr<BundleReader> BundleReader::Open(const std::string& path, const S
   if (size < 0) return absl::NotFoundError(absl::StrCat("cannot read ", path));
   file.seekg(0);
   BundleReader reader(std::move(file), static_cast<uint64_t>(size), key, trust);
-  std::string magic(kMagic.size(), '\0');
+  std::string magic(kBundleMagic.size(), '\0');
   if (reader.left_ < magic.size() || !reader.file_.read(magic.data(), static_cast<std::streamsize>(magic.size())) ||
-      magic != kMagic) {
-    return Broken(absl::StrCat(path, " is none"));
+      magic != kBundleMagic) {
+    return BrokenBundle(absl::StrCat(path, " is none"));
   }
   reader.left_ -= magic.size();
   KILN_ASSIGN_OR_RETURN(const uint64_t version, reader.ReadNumber(4));
-  if (version != kVersion) return Broken(absl::StrCat("layout ", version, "; this program reads ", kVersion));
+  if (version != kBundleVersion) {
+    return BrokenBundle(absl::StrCat("layout ", version, "; this program reads ", kBundleVersion));
+  }
   return reader;
 }
 
 absl::StatusOr<uint64_t> BundleReader::ReadNumber(int bytes) {
   char digits[8];
-  if (left_ < static_cast<uint64_t>(bytes) || !file_.read(digits, bytes)) return Broken("it ends too early");
+  if (left_ < static_cast<uint64_t>(bytes) || !file_.read(digits, bytes)) return BrokenBundle("it ends too early");
   left_ -= static_cast<uint64_t>(bytes);
   uint64_t number = 0;
   for (int i = 0; i < bytes; ++i) number |= uint64_t{static_cast<uint8_t>(digits[i])} << (8 * i);
@@ -86,12 +70,12 @@ absl::StatusOr<uint64_t> BundleReader::ReadNumber(int bytes) {
 absl::StatusOr<std::optional<Entry>> BundleReader::Next() {
   KILN_ASSIGN_OR_RETURN(const uint64_t size, ReadNumber(8));
   if (size == 0) {
-    if (left_ != 0) return Broken(absl::StrCat(left_, " bytes follow its end"));
+    if (left_ != 0) return BrokenBundle(absl::StrCat(left_, " bytes follow its end"));
     return std::nullopt;
   }
-  if (size > left_) return Broken(absl::StrCat("an entry of ", size, " bytes, and ", left_, " are left"));
+  if (size > left_) return BrokenBundle(absl::StrCat("an entry of ", size, " bytes, and ", left_, " are left"));
   std::string bytes(size, '\0');
-  if (!file_.read(bytes.data(), static_cast<std::streamsize>(size))) return Broken("it cannot be read");
+  if (!file_.read(bytes.data(), static_cast<std::streamsize>(size))) return BrokenBundle("it cannot be read");
   left_ -= size;
   const bool unsealed = trust_ == Trust::kUnsealed && !SaysItIsSealed(bytes);
   absl::StatusOr<Entry> entry = DecodeEntry(std::move(bytes), unsealed ? std::nullopt : key_);
@@ -129,8 +113,8 @@ absl::StatusOr<ImportCounts> Import(BundleReader& bundle, DiskStore& store,
 
 bool IsBundle(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
-  std::string magic(kMagic.size(), '\0');
-  return file.read(magic.data(), static_cast<std::streamsize>(magic.size())) && magic == kMagic;
+  std::string magic(kBundleMagic.size(), '\0');
+  return file.read(magic.data(), static_cast<std::streamsize>(magic.size())) && magic == kBundleMagic;
 }
 
 std::string PrintWarmList(const std::vector<WarmProgram>& programs) {

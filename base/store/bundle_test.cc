@@ -7,6 +7,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
+#include "base/store/bundle_pieces.h"
 #include "base/store/faulty_folder.h"
 
 namespace kiln::store {
@@ -151,6 +152,65 @@ TEST(WarmList, NamesTheLineThatIsNone) {
   EXPECT_TRUE(ParseWarmList("# nothing\n\n  \n")->empty());
   const auto list = ParseWarmList(absl::StrCat(std::string(64, 'a'), "\n", std::string(63, 'a'), "\n"));
   EXPECT_TRUE(absl::StrContains(list.status().message(), "line 2")) << list.status();
+}
+
+// What a server sends and takes, cut anyhow.
+struct Pieced {
+  std::vector<std::string> entries;
+  absl::Status end;
+};
+Pieced Put(const std::string& bytes, size_t cut, uint64_t max_entry_bytes = 1 << 20) {
+  BundlePieces pieces(max_entry_bytes);
+  Pieced put;
+  for (size_t at = 0; at < bytes.size() && put.end.ok(); at += cut) {
+    put.end = pieces.Add(absl::string_view(bytes).substr(at, cut), [&put](std::string entry) {
+      put.entries.push_back(std::move(entry));
+      return absl::OkStatus();
+    });
+  }
+  if (put.end.ok()) put.end = pieces.Finish();
+  return put;
+}
+std::string FieldOf(const absl::Status& status) { return DetailOf(status).value_or(v1::ErrorDetail()).field(); }
+
+TEST_F(BundleTest, InPiecesItIsTheSame) {
+  const std::string bytes = Write();
+  for (const size_t cut : {size_t{1}, size_t{7}, size_t{100}, bytes.size()}) {
+    const Pieced put = Put(bytes, cut);
+    EXPECT_TRUE(put.end.ok()) << put.end;
+    ASSERT_EQ(put.entries.size(), 3u) << cut;
+    std::string again = BundleBegin();
+    for (const std::string& entry : put.entries) {
+      EXPECT_TRUE(DecodeEntry(entry).ok());
+      absl::StrAppend(&again, EntryBegin(entry.size()), entry);
+    }
+    EXPECT_EQ(again + BundleEnd(), bytes);
+  }
+}
+
+TEST_F(BundleTest, PiecesThatAreNoBundleAreRefused) {
+  const std::string bytes = Write();
+  for (size_t size = 0; size < bytes.size(); ++size)
+    EXPECT_EQ(FieldOf(Put(bytes.substr(0, size), 64).end), "bundle") << size << " bytes of it";
+  EXPECT_EQ(FieldOf(Put(bytes + "x", 64).end), "bundle") << "more than all of it";
+  EXPECT_EQ(FieldOf(Put("x" + bytes, 64).end), "bundle");
+  std::string newer = bytes;
+  newer[8] = 2;
+  EXPECT_EQ(FieldOf(Put(newer, 64).end), "bundle");
+  EXPECT_TRUE(Put(BundleBegin() + BundleEnd(), 64).end.ok()) << "one of nothing";
+}
+
+TEST_F(BundleTest, PiecesOfAnEntryThatIsTooLargeAreNotAwaited) {
+  BundlePieces pieces(1000);
+  const auto none = [](std::string) { return absl::InternalError("there is none"); };
+  EXPECT_TRUE(pieces.Add(BundleBegin() + EntryBegin(1000), none).ok());
+  EXPECT_EQ(pieces.entry_bytes(), 1000u);
+  const Pieced put = Put(BundleBegin() + EntryBegin(1001), 64, 1000);
+  const auto detail = DetailOf(put.end).value_or(v1::ErrorDetail());
+  EXPECT_EQ(detail.code(), v1::OUT_OF_MEMORY) << put.end;
+  EXPECT_EQ(detail.limit(), "entry bytes");
+  EXPECT_EQ(detail.limit_value(), 1000u);
+  EXPECT_EQ(detail.used(), 1001u);
 }
 
 }  // namespace

@@ -136,6 +136,7 @@ class DiskStore {
 
   DiskStats stats() const;
   const SealKey& key() const { return options_.key; }
+  uint64_t limit_bytes() const { return options_.limit_bytes; }
 
   // The name of a key's file. None of `kiln cache` or a server's if it is no key.
   static std::string FileName(absl::string_view key);

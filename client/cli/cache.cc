@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <fstream>
 #include <limits>
+#include <nlohmann/json.hpp>
 #include <set>
 
 #include "absl/strings/escaping.h"
@@ -14,10 +15,13 @@
 #include "base/store/bundle.h"
 #include "base/store/disk_store.h"
 #include "client/cli/command.h"
+#include "client/cli/text/json_text.h"
 #include "client/cli/text/table.h"
 
 namespace kiln::cli {
 namespace {
+
+using Json = nlohmann::ordered_json;
 
 struct Flags {
   std::string folder;
@@ -27,6 +31,7 @@ struct Flags {
   bool warm_up = false;
   std::string key_file;
   bool trust_unsealed = false;
+  bool json = false;
 };
 
 std::string ShortHex(const std::string& bytes) { return absl::BytesToHexString(bytes).substr(0, 16); }
@@ -55,16 +60,46 @@ bool Wanted(const Flags& flags, const v1::StoredHeader& header) {
   return false;
 }
 
+// What a command has done: a line, or the same as JSON.
+void Tell(const Flags& flags, const std::string& line, const Json& json) {
+  std::fputs(flags.json ? JsonText(json).c_str() : line.c_str(), stdout);
+}
+
+// An entry that is not as it was written: a line at once, or a row of the JSON that comes in the end.
+void TellBad(const Flags& flags, absl::string_view what, const std::string& name, const absl::Status& why, Json& bad) {
+  const std::string message(why.message());
+  if (!flags.json) std::printf("%s%s  %s\n", std::string(what).c_str(), name.c_str(), message.c_str());
+  bad.push_back({{"entry", name}, {"why", message}});
+}
+
+Json RowJson(const store::ListedEntry& entry, const std::string& used) {
+  Json row = {{"entry", entry.file.name}, {"bytes", entry.file.bytes}, {"used", used}};
+  if (!entry.header.ok()) {
+    row["unreadable"] = std::string(entry.header.status().message());
+    return row;
+  }
+  const v1::StoredHeader& header = *entry.header;
+  row["graph"] = absl::BytesToHexString(header.graph_hash());
+  row["kernels"] = header.kernels();
+  row["compile_us"] = header.compile_us();
+  row["arch"] = header.target().arch();
+  row["target"] = absl::BytesToHexString(header.target_fingerprint());
+  row["compiler"] = header.compiler();
+  return row;
+}
+
 absl::Status List(const Flags& flags) {
   KILN_ASSIGN_OR_RETURN(const auto store, Open(flags));
   KILN_ASSIGN_OR_RETURN(const auto entries, store->List());
   std::vector<Row> rows = {{"key", "graph", "size", "kernels", "compile", "last used (UTC)", "target", "compiler"}};
+  Json programs = Json::array();
   uint64_t bytes = 0;
   for (const store::ListedEntry& entry : entries) {
     bytes += entry.file.bytes;
     const std::string key = entry.file.name.substr(0, 16), size = BytesText(static_cast<double>(entry.file.bytes));
     const std::string used =
         absl::FormatTime("%Y-%m-%d %H:%M:%S", absl::FromUnixNanos(entry.file.used_ns), absl::UTCTimeZone());
+    programs.push_back(RowJson(entry, used));
     if (!entry.header.ok()) {
       rows.push_back({key, "unreadable: kiln cache verify says why", size, "", "", used, "", ""});
       continue;
@@ -75,8 +110,8 @@ absl::Status List(const Flags& flags) {
                     absl::StrCat(header.target().arch(), " ", ShortHex(header.target_fingerprint()).substr(0, 8)),
                     header.compiler()});
   }
-  std::fputs(TableText(rows).c_str(), stdout);
-  std::printf("%zu programs, %s\n", entries.size(), BytesText(static_cast<double>(bytes)).c_str());
+  Tell(flags, absl::StrCat(TableText(rows), entries.size(), " programs, ", BytesText(static_cast<double>(bytes)), "\n"),
+       {{"programs", programs}, {"bytes", bytes}});
   return absl::OkStatus();
 }
 
@@ -84,9 +119,10 @@ absl::Status Collect(const Flags& flags) {
   KILN_ASSIGN_OR_RETURN(const auto store, Open(flags));
   KILN_ASSIGN_OR_RETURN(const auto eviction, store->Evict(flags.bytes));
   if (eviction.busy) return absl::UnavailableError("another process is removing entries right now; try again");
-  std::printf("removed %s programs, %s; %s are left\n", absl::StrCat(eviction.entries).c_str(),
-              BytesText(static_cast<double>(eviction.bytes)).c_str(),
-              BytesText(static_cast<double>(eviction.left_bytes)).c_str());
+  Tell(flags,
+       absl::StrCat("removed ", eviction.entries, " programs, ", BytesText(static_cast<double>(eviction.bytes)), "; ",
+                    BytesText(static_cast<double>(eviction.left_bytes)), " are left\n"),
+       {{"removed", eviction.entries}, {"removed_bytes", eviction.bytes}, {"left_bytes", eviction.left_bytes}});
   return absl::OkStatus();
 }
 
@@ -103,16 +139,18 @@ absl::StatusOr<store::Entry> ReadWhole(store::DiskStore& store, const std::strin
 absl::Status Verify(const Flags& flags) {
   KILN_ASSIGN_OR_RETURN(const auto store, Open(flags));
   KILN_ASSIGN_OR_RETURN(const auto entries, store->List());
-  size_t good = 0, bad = 0;
+  size_t good = 0;
+  Json bad = Json::array();
   for (const store::ListedEntry& listed : entries) {
     const absl::Status status = ReadWhole(*store, listed.file.name).status();
     if (status.code() == absl::StatusCode::kNotFound) continue;  // evicted meanwhile
-    ++(status.ok() ? good : bad);
-    if (!status.ok()) std::printf("%s  %s\n", listed.file.name.c_str(), std::string(status.message()).c_str());
+    good += status.ok() ? 1 : 0;
+    if (!status.ok()) TellBad(flags, "", listed.file.name, status, bad);
   }
-  std::printf("%zu good, %zu bad\n", good, bad);
-  if (bad == 0) return absl::OkStatus();
-  return MakeError(v1::CORRUPT_ENTRY, absl::StrCat(bad, " of ", good + bad, " stored programs are not as written"));
+  const size_t worse = bad.size();
+  Tell(flags, absl::StrCat(good, " good, ", worse, " bad\n"), {{"good", good}, {"bad", std::move(bad)}});
+  if (worse == 0) return absl::OkStatus();
+  return MakeError(v1::CORRUPT_ENTRY, absl::StrCat(worse, " of ", good + worse, " stored programs are not as written"));
 }
 
 absl::Status WriteText(const std::string& path, const std::string& text) {
@@ -132,7 +170,8 @@ absl::Status ExportList(const Flags& flags, const std::vector<store::ListedEntry
     programs.push_back({*GraphHash::FromBytes(entry.header->graph_hash()), entry.header->options()});
   }
   KILN_RETURN_IF_ERROR(WriteText(flags.file, store::PrintWarmList(programs)));
-  std::printf("%zu programs listed in %s\n", programs.size(), flags.file.c_str());
+  Tell(flags, absl::StrCat(programs.size(), " programs listed in ", flags.file, "\n"),
+       {{"programs", programs.size()}, {"file", flags.file}});
   return absl::OkStatus();
 }
 
@@ -141,21 +180,22 @@ absl::Status Export(const Flags& flags) {
   KILN_ASSIGN_OR_RETURN(const auto entries, store->List());
   if (flags.warm_up) return ExportList(flags, entries);
   store::BundleWriter bundle(flags.file, store->key());
-  size_t count = 0, bad = 0;
+  size_t count = 0;
+  Json bad = Json::array();
   for (const store::ListedEntry& listed : entries) {
     if (listed.header.ok() && !Wanted(flags, *listed.header)) continue;
     auto entry = ReadWhole(*store, listed.file.name);
     if (!entry.ok()) {
       if (entry.status().code() == absl::StatusCode::kNotFound) continue;
-      ++bad;
-      std::printf("left out: %s  %s\n", listed.file.name.c_str(), std::string(entry.status().message()).c_str());
+      TellBad(flags, "left out: ", listed.file.name, entry.status(), bad);
       continue;
     }
     KILN_RETURN_IF_ERROR(bundle.Add(*entry));
     ++count;
   }
   KILN_RETURN_IF_ERROR(bundle.Finish());
-  std::printf("%zu programs in %s, %zu bad ones left out\n", count, flags.file.c_str(), bad);
+  Tell(flags, absl::StrCat(count, " programs in ", flags.file, ", ", bad.size(), " bad ones left out\n"),
+       {{"programs", count}, {"file", flags.file}, {"left_out", bad}});
   return absl::OkStatus();
 }
 
@@ -165,11 +205,17 @@ absl::Status Import(const Flags& flags) {
   KILN_ASSIGN_OR_RETURN(auto bundle, store::BundleReader::Open(
                                          flags.file, key, flags.trust_unsealed ? Trust::kUnsealed : Trust::kSealed));
   KILN_ASSIGN_OR_RETURN(const auto store, Open(flags, /*create=*/true));
+  Json refused = Json::array();
   KILN_ASSIGN_OR_RETURN(const store::ImportCounts counts,
-                        store::Import(bundle, *store, [](const store::Entry&, const absl::Status& status) {
-                          if (!status.ok()) std::printf("refused: %s\n", std::string(status.message()).c_str());
+                        store::Import(bundle, *store, [&](const store::Entry& entry, const absl::Status& status) {
+                          if (status.ok()) return;
+                          if (!flags.json) std::printf("refused: %s\n", std::string(status.message()).c_str());
+                          refused.push_back({{"graph", absl::BytesToHexString(entry.header.graph_hash())},
+                                             {"why", std::string(status.message())}});
                         }));
-  std::printf("%zu programs taken, %zu there already, %zu refused\n", counts.taken, counts.there, counts.refused);
+  Tell(flags,
+       absl::StrCat(counts.taken, " programs taken, ", counts.there, " there already, ", counts.refused, " refused\n"),
+       {{"taken", counts.taken}, {"there", counts.there}, {"refused", refused}});
   if (counts.refused == 0) return absl::OkStatus();
   return MakeError(v1::CORRUPT_ENTRY, absl::StrCat(counts.refused, " entries of the bundle are not as written"));
 }
@@ -182,6 +228,7 @@ CLI::App* Add(CLI::App& group, Cli& cli, const std::shared_ptr<Flags>& flags, co
       ->required();
   command->add_option("--key_file", flags->key_file, "What kilnd has as --program_cache_key_file")
       ->envname("KILN_PROGRAM_CACHE_KEY_FILE");
+  command->add_flag("--json", flags->json, "The same as JSON");
   command->callback([flags, action, &cli] { cli.action = [flags, action](Cli&) { return action(*flags); }; });
   return command;
 }

@@ -67,8 +67,16 @@ bool AnswerShell(const CLI::App& app, int argc, const char* const* argv);
 // through. BAD_ARGUMENT if it is none's, or several programs'.
 absl::StatusOr<std::string> FindHash(client::Client& client, const std::string& text);
 
-// Whether it may be one: 4 to 64 of the digits 0 to 9 and a to f.
+// Whether it may be one: 4 to 64 of the digits 0 to 9 and a to f. Files of graphs have names with a point.
 bool IsHashPrefix(const std::string& text);
+
+// What most commands take: a graph's file, or the hash of a program that the server has. The first reads a file into
+// Cli::graph, and asks no server; the second compiles that, or looks for the hash.
+inline constexpr char kGraphOrHash[] =
+    "A graph's file: .uop, .txtpb or .pb; or the hash of a program that the server has: its first digits will do";
+absl::Status ReadUnlessHash(Cli& cli, const std::string& word);
+absl::StatusOr<client::Program> OpenProgram(const Cli& cli, client::Client& client, const std::string& word,
+                                            const v1::CompileOptions& options = {});
 
 }  // namespace kiln::cli
 

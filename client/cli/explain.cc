@@ -10,6 +10,7 @@
 #include "base/graph/graph_hash.h"
 #include "client/cli/command.h"
 #include "client/cli/text/graph_file.h"
+#include "client/cli/text/json_text.h"
 #include "client/cli/text/pictures.h"
 #include "client/cli/text/stages.h"
 #include "client/cli/text/table.h"
@@ -25,6 +26,7 @@ struct Flags {
   std::string pictures;
   bool all = false;
   bool batching = false;
+  bool json = false;
 };
 
 bool Wanted(const v1::ExplainResponse& response, const v1::ExplainResponse::Stage& stage, const Flags& flags) {
@@ -145,6 +147,12 @@ absl::Status Explain(Cli& cli, const Flags& flags) {
   if (flags.batching) return PrintBatching(*client, std::move(request));
   if (!flags.pictures.empty()) return DrawPictures(*client, std::move(request), flags.pictures);
   KILN_ASSIGN_OR_RETURN(const v1::ExplainResponse response, Ask(*client, request, flags));
+  if (flags.json) {
+    if (!flags.stages.empty() && Find(response, flags.stages[0]).empty())
+      return FindOne(response, flags.stages[0]).status();
+    std::fputs(MessageJson(response).c_str(), stdout);
+    return absl::OkStatus();
+  }
   if (!flags.source.empty() && !flags.all && flags.stages.empty()) {
     for (const v1::ExplainResponse::Stage& stage : response.stages()) {
       if (stage.name() == "source") std::fwrite(stage.text().data(), 1, stage.text().size(), stdout);
@@ -180,20 +188,23 @@ void AddExplain(CLI::App& app, Cli& cli) {
       "  kiln explain model.pb --batching         whether rows of several callers may be run as one\n"
       "  kiln explain model.pb --pictures life    from tensors to machine code, as SVG\n"
       "  kiln explain 6f0c2b --all                every stage of a program the server has, by its hash");
-  command
-      ->add_option("graph", flags->graph,
-                   "A graph's file, or the hash of a program that the server has: its first digits will do")
-      ->required();
+  command->add_option("graph", flags->graph, kGraphOrHash)->required();
   auto* stage = command->add_option("--stage", flags->stages, "Print this stage's text, or pass's, or PASS/KERNEL's")
                     ->allow_extra_args(false);
   command->add_option("--source", flags->source,
                       "Compile to c, cuda, hip, opencl or metal, or for a GPU (sm_90a, gfx942), and print the text");
-  command->add_option("--pictures", flags->pictures, "Write the program's life as five pictures into this folder");
-  command
-      ->add_flag("--batching", flags->batching,
-                 "Print for each variable whether the program is row-wise in it, or why not")
-      ->excludes(stage);
+  auto* pictures =
+      command->add_option("--pictures", flags->pictures, "Write the program's life as five pictures into this folder");
+  auto* batching = command
+                       ->add_flag("--batching", flags->batching,
+                                  "Print for each variable whether the program is row-wise in it, or why not")
+                       ->excludes(stage);
   command->add_flag("--all", flags->all, "Print every stage's text")->excludes(stage);
+  command
+      ->add_flag("--json", flags->json,
+                 "The same as JSON: kiln.v1.ExplainResponse, with the stages that are asked for; hashes are base64")
+      ->excludes(pictures)
+      ->excludes(batching);
   command->callback([flags, &cli] { cli.action = [flags](Cli& running) { return Explain(running, *flags); }; });
 }
 

@@ -2,15 +2,16 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <fstream>
+#include <memory>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/error.h"
 #include "base/graph/graph_text.h"
 #include "client/cli/command.h"
 #include "client/cli/text/graph_file.h"
+#include "client/cli/text/json_text.h"
 
 namespace kiln::cli {
 namespace {
@@ -22,6 +23,7 @@ struct Flags {
   uint32_t result = 0;
   std::string cotangent;
   bool include_results = false;
+  bool json = false;
 };
 
 absl::StatusOr<uint32_t> SlotNamed(const v1::Graph& graph, const std::string& word) {
@@ -30,6 +32,17 @@ absl::StatusOr<uint32_t> SlotNamed(const v1::Graph& graph, const std::string& wo
   for (const auto& [slot, name] : ParamNames(graph)) names.push_back(name.empty() ? absl::StrCat(slot) : name);
   return absl::InvalidArgumentError(
       absl::StrCat("the graph has no PARAM ", word, "; it has ", absl::StrJoin(names, ", ")));
+}
+
+absl::Status Write(const std::string& text, const std::string& output) {
+  if (output.empty()) {
+    std::fwrite(text.data(), 1, text.size(), stdout);
+    return absl::OkStatus();
+  }
+  std::ofstream stream(output, std::ios::binary | std::ios::trunc);
+  stream << text;
+  stream.close();
+  return stream ? absl::OkStatus() : absl::UnavailableError(absl::StrCat("cannot write ", output));
 }
 
 absl::Status Gradient(Cli& cli, const Flags& flags) {
@@ -49,16 +62,9 @@ absl::Status Gradient(Cli& cli, const Flags& flags) {
   }
   KILN_ASSIGN_OR_RETURN(const auto client, cli.Connect());
   KILN_ASSIGN_OR_RETURN(const v1::GradientResponse gradient, client->Gradient(cli.graph, options));
-  const bool binary = absl::EndsWith(flags.output, ".pb");
-  const std::string text = binary ? gradient.graph().SerializeAsString() : PrintGraph(gradient.graph());
-  if (flags.output.empty()) {
-    std::fwrite(text.data(), 1, text.size(), stdout);
-    return absl::OkStatus();
-  }
-  std::ofstream stream(flags.output, std::ios::binary | std::ios::trunc);
-  stream << text;
-  stream.close();
-  return stream ? absl::OkStatus() : absl::UnavailableError(absl::StrCat("cannot write ", flags.output));
+  if (flags.json) return Write(MessageJson(gradient), flags.output);
+  if (!flags.output.empty()) return WriteGraph(gradient.graph(), flags.output);
+  return Write(PrintGraph(gradient.graph()), flags.output);
 }
 
 }  // namespace
@@ -76,7 +82,8 @@ void AddGradient(CLI::App& app, Cli& cli) {
   command->add_option("--result", flags->result, "Which result, counted from 0")->capture_default_str();
   command->add_option("--cotangent", flags->cotangent, "A free slot for the weights of the result's elements");
   command->add_flag("--include-results", flags->include_results, "The graph's own results come first");
-  command->add_option("--output,-o", flags->output, "A file (.uop or .pb), instead of standard output");
+  command->add_flag("--json", flags->json, "As JSON: kiln.v1.GradientResponse; it is no file of a graph");
+  command->add_option("--output,-o", flags->output, "A file (.uop, .pb or .kgraph), instead of standard output");
   command->callback([flags, &cli] { cli.action = [flags](Cli& running) { return Gradient(running, *flags); }; });
 }
 

@@ -2,7 +2,6 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -13,9 +12,9 @@
 #include "absl/strings/str_cat.h"
 #include "base/dtype_names.h"
 #include "base/error.h"
-#include "base/graph/graph_text.h"
 #include "client/cli/command.h"
 #include "client/cli/onnx_model.h"
+#include "client/cli/text/graph_file.h"
 #include "client/cli/text/table.h"
 #include "client/cpp/arrays/npy.h"
 #include "client/cpp/arrays/safetensors.h"
@@ -30,16 +29,6 @@ struct Flags {
   std::string constants;
   bool json = false;
 };
-
-absl::Status Write(const v1::Graph& graph, const std::string& path) {
-  const bool text = absl::EndsWith(path, ".uop");
-  if (!text && !absl::EndsWith(path, ".pb"))
-    return absl::InvalidArgumentError(absl::StrCat(path, ": a graph is written to .uop or .pb"));
-  std::ofstream stream(path, std::ios::binary | std::ios::trunc);
-  stream << (text ? PrintGraph(graph) : graph.SerializeAsString());
-  stream.close();
-  return stream ? absl::OkStatus() : absl::UnavailableError(absl::StrCat("cannot write ", path));
-}
 
 // A name that a file can have, which no other slot's file has.
 std::string NameOf(const onnx::Model::Constant& constant) {
@@ -130,8 +119,10 @@ absl::Status Import(Cli& cli, const Flags& flags) {
   KILN_ASSIGN_OR_RETURN(onnx::Model model, ImportModel(flags.model, flags.sizes, {}));
   std::fputs((flags.json ? JsonOf(model) : TableOf(model)).c_str(), stdout);
   cli.graph = model.graph;
-  if (!flags.constants.empty()) KILN_RETURN_IF_ERROR(WriteConstants(model, flags.constants));
-  return flags.output.empty() ? absl::OkStatus() : Write(model.graph, flags.output);
+  std::string constants = flags.constants;
+  if (constants.empty()) constants = ConstantsBeside(flags.output).value_or("");
+  if (!flags.output.empty()) KILN_RETURN_IF_ERROR(WriteGraph(model.graph, flags.output));
+  return constants.empty() ? absl::OkStatus() : WriteConstants(model, constants);
 }
 
 }  // namespace
@@ -143,11 +134,14 @@ void AddImport(CLI::App& app, Cli& cli) {
       "Examples:\n"
       "  kiln import model.onnx                              its inputs, outputs and constants\n"
       "  kiln import model.onnx --size batch=1:64 -o model.uop   the graph, for any batch up to 64\n"
+      "  kiln import model.onnx -o model.kgraph              and its constants, in model.safetensors: for other "
+      "clients\n"
       "  kiln import model.onnx -o model.pb --constants weights  and its constants, a file each\n"
       "  kiln run model.onnx -i x=x.npy                      run it at once");
   command->add_option("model", flags->model, "The model: .onnx")->required();
   AddModelFlags(*command, flags->sizes);
-  command->add_option("--output,-o", flags->output, "Write the graph to this file: .uop or .pb");
+  command->add_option("--output,-o", flags->output,
+                      "Write the graph to this file: .uop, .pb, or .kgraph with its constants beside it");
   command->add_option("--constants", flags->constants,
                       "Write the constants to this folder: SLOT_NAME.npy; or to one file: .safetensors");
   command->add_flag("--json", flags->json, "Inputs, sizes, outputs and constants as JSON, and no table");

@@ -16,14 +16,15 @@ namespace {
 using client::HostTensor;
 using client::Shape;
 
-std::string NameOf(const v1::Graph& graph, uint32_t slot) {
-  const auto names = ParamNames(graph);
+using Names = std::map<uint32_t, std::string>;
+
+std::string NameOf(const Names& names, uint32_t slot) {
   const auto it = names.find(slot);
   return it == names.end() || it->second.empty() ? absl::StrCat("slot ", slot) : it->second;
 }
 
 // The files' tensors by slot.
-absl::StatusOr<std::map<uint32_t, HostTensor>> ReadFiles(const v1::Graph& graph, const InputFlags& flags) {
+absl::StatusOr<std::map<uint32_t, HostTensor>> ReadFiles(const Names& names, const InputFlags& flags) {
   std::map<uint32_t, HostTensor> tensors;
   for (const std::string& word : flags.files) {
     const size_t equals = word.find('=');
@@ -31,11 +32,10 @@ absl::StatusOr<std::map<uint32_t, HostTensor>> ReadFiles(const v1::Graph& graph,
       return absl::InvalidArgumentError(absl::StrCat("--input ", word, ": write NAME=FILE.npy or SLOT=FILE.npy"));
     }
     const std::string name = word.substr(0, equals);
-    const auto slot = SlotOf(graph, name);
+    const auto slot = SlotOf(names, name);
     if (!slot.has_value()) {
       std::vector<std::string> known;
-      for (const auto& [number, param] : ParamNames(graph))
-        known.push_back(param.empty() ? absl::StrCat(number) : param);
+      for (const auto& [number, param] : names) known.push_back(param.empty() ? absl::StrCat(number) : param);
       return MakeError(v1::UNKNOWN_ARGUMENT,
                        absl::StrCat("the graph has no PARAM ", name, "; it has ", absl::StrJoin(known, ", ")));
     }
@@ -62,15 +62,17 @@ void AddInputFlags(CLI::App& command, InputFlags& flags) {
   command.add_option("--seed", flags.seed, "Of --random")->capture_default_str();
 }
 
-absl::StatusOr<std::map<uint32_t, client::DeviceBuffer>> MakeInputs(client::Client& client, const v1::Graph& graph,
-                                                                    const v1::Signature& signature,
+absl::StatusOr<std::map<uint32_t, client::DeviceBuffer>> MakeInputs(client::Client& client,
+                                                                    const client::Program& program,
                                                                     const InputFlags& flags,
                                                                     std::map<uint32_t, HostTensor> known) {
-  KILN_ASSIGN_OR_RETURN(auto files, ReadFiles(graph, flags));
+  const v1::Signature& signature = program.signature();
+  const Names names = ParamNames(program.graph(), signature);
+  KILN_ASSIGN_OR_RETURN(auto files, ReadFiles(names, flags));
   files.merge(known);
   std::vector<std::string> missing;
   for (const v1::Signature::Parameter& parameter : signature.parameters()) {
-    if (files.count(parameter.slot()) == 0) missing.push_back(NameOf(graph, parameter.slot()));
+    if (files.count(parameter.slot()) == 0) missing.push_back(NameOf(names, parameter.slot()));
   }
   if (!missing.empty() && !flags.random && !flags.zeros) {
     return MakeError(v1::MISSING_ARGUMENT, absl::StrCat("no value for ", absl::StrJoin(missing, ", ")));
@@ -83,7 +85,7 @@ absl::StatusOr<std::map<uint32_t, client::DeviceBuffer>> MakeInputs(client::Clie
     const auto file = files.find(parameter.slot());
     absl::StatusOr<client::DeviceBuffer> buffer;
     if (file != files.end()) {
-      KILN_RETURN_IF_ERROR(CheckType(NameOf(graph, parameter.slot()), file->second, parameter.dtype(), shape));
+      KILN_RETURN_IF_ERROR(CheckType(NameOf(names, parameter.slot()), file->second, parameter.dtype(), shape));
       buffer = client.Upload(file->second);
     } else if (flags.random) {
       buffer = client.Upload(RandomTensor(parameter.dtype(), shape, random));

@@ -31,8 +31,8 @@ void AddInputFlags(CLI::App& command, InputFlags& flags);
 // A device buffer for every parameter of the program, by slot. Fails, naming all of
 // them, if some have no value; or if a file's dtype or shape is not the parameter's.
 // `known` are values that need no file, by slot.
-absl::StatusOr<std::map<uint32_t, client::DeviceBuffer>> MakeInputs(client::Client& client, const v1::Graph& graph,
-                                                                    const v1::Signature& signature,
+absl::StatusOr<std::map<uint32_t, client::DeviceBuffer>> MakeInputs(client::Client& client,
+                                                                    const client::Program& program,
                                                                     const InputFlags& flags,
                                                                     std::map<uint32_t, client::HostTensor> known = {});
 

@@ -52,7 +52,7 @@ int Main(int argc, char** argv) {
   Cli cli;
   CLI::App app("Talks to a Kiln server: runs, explains and times UOp graphs.", "kiln");
   app.footer(
-      "A graph file is text (.uop: the numbered form; .txtpb: protobuf's) or binary (.pb).\n"
+      "A graph file is text (.uop: the numbered form; .txtpb: protobuf's) or binary (.pb, .kgraph).\n"
       "Try first, with no server:  kiln graph print model.pb\n"
       "`kiln COMMAND --help` shows examples of each command.\n\n"
       "Exit status: 0 done; 1 refused, or not as it should be; 2 the command line is wrong; 3 no server answers;\n"

@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "base/error.h"
 #include "client/cli/command.h"
+#include "client/cli/text/graph_file.h"
 #include "kiln/v1/debug_service.pb.h"
 
 namespace kiln::cli {
@@ -44,6 +45,19 @@ absl::StatusOr<std::string> FindHash(client::Client& client, const std::string& 
   }
   return MakeError(v1::BAD_ARGUMENT, absl::StrCat("the hashes of ", found.size(), " programs begin with ", text,
                                                   "; give more digits: ", absl::StrJoin(found, ", ")));
+}
+
+absl::Status ReadUnlessHash(Cli& cli, const std::string& word) {
+  if (IsHashPrefix(word)) return absl::OkStatus();
+  KILN_ASSIGN_OR_RETURN(cli.graph, ReadGraph(word));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<client::Program> OpenProgram(const Cli& cli, client::Client& client, const std::string& word,
+                                            const v1::CompileOptions& options) {
+  if (!IsHashPrefix(word)) return client.Compile(cli.graph, options);
+  KILN_ASSIGN_OR_RETURN(const std::string hash, FindHash(client, word));
+  return client.FindProgram(hash);
 }
 
 }  // namespace kiln::cli

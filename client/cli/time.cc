@@ -10,7 +10,6 @@
 #include "base/error.h"
 #include "client/cli/command.h"
 #include "client/cli/inputs.h"
-#include "client/cli/text/graph_file.h"
 #include "client/cli/text/json_text.h"
 #include "client/cli/text/table.h"
 #include "kiln/v1/debug_service.pb.h"
@@ -27,14 +26,14 @@ struct Flags {
 };
 
 absl::Status Time(Cli& cli, const Flags& flags) {
-  KILN_ASSIGN_OR_RETURN(cli.graph, ReadGraph(flags.graph));
+  KILN_RETURN_IF_ERROR(ReadUnlessHash(cli, flags.graph));
   KILN_ASSIGN_OR_RETURN(const auto client, cli.Connect());
-  KILN_ASSIGN_OR_RETURN(const client::Program program, client->Compile(cli.graph));
+  KILN_ASSIGN_OR_RETURN(const client::Program program, OpenProgram(cli, *client, flags.graph));
   InputFlags inputs = flags.inputs;
   inputs.random = !inputs.zeros;
-  KILN_ASSIGN_OR_RETURN(const auto buffers, MakeInputs(*client, cli.graph, program.signature(), inputs));
+  KILN_ASSIGN_OR_RETURN(const auto buffers, MakeInputs(*client, program, inputs));
   v1::TimeRequest request;
-  request.mutable_execute()->set_graph_hash(program.compiled().graph_hash());
+  request.mutable_execute()->set_graph_hash(program.hash());
   request.mutable_execute()->set_device(cli.device);
   for (const auto& [slot, buffer] : buffers) {
     v1::Argument& argument = *request.mutable_execute()->add_arguments();
@@ -62,10 +61,14 @@ absl::Status Time(Cli& cli, const Flags& flags) {
   return absl::OkStatus();
 }
 
-absl::Status Evict(Cli& cli, const std::string& hash) {
+absl::Status Evict(Cli& cli, const std::string& hash, bool json) {
   KILN_ASSIGN_OR_RETURN(const auto client, cli.Connect());
   KILN_ASSIGN_OR_RETURN(const std::string bytes, FindHash(*client, hash));
   KILN_ASSIGN_OR_RETURN(const v1::EvictResponse evicted, client->Evict(bytes));
+  if (json) {
+    std::fputs(MessageJson(evicted).c_str(), stdout);
+    return absl::OkStatus();
+  }
   std::printf("%u from memory, %u from disk\n", evicted.programs(), evicted.entries());
   return absl::OkStatus();
 }
@@ -79,8 +82,9 @@ void AddTime(CLI::App& app, Cli& cli) {
       "What each run took of the device, without network, queues and results; `kiln bench` times whole calls.\n"
       "Examples:\n"
       "  kiln time matmul.uop                 random inputs that stay on the device\n"
+      "  kiln time 6f0c2b                     a program that the server has (kiln programs)\n"
       "  kiln time model.pb -i x=x.npy --repeat 100 --all > times.txt");
-  command->add_option("graph", flags->graph, "The graph: .uop, .txtpb or .pb")->required();
+  command->add_option("graph", flags->graph, kGraphOrHash)->required();
   AddInputFlags(*command, flags->inputs);
   command->add_option("--repeat", flags->repeat, "Runs")->check(CLI::Range(1, 1000))->capture_default_str();
   command->add_flag("--all", flags->all, "A line for each run, in their order");
@@ -96,7 +100,10 @@ void AddEvict(CLI::App& app, Cli& cli) {
       "It is compiled anew when it is next asked for. What runs now, and recordings, keep it.\n"
       "Example:\n"
       "  kiln evict $(kiln graph hash model.pb)");
-  command->callback([hash, &cli] { cli.action = [hash](Cli& running) { return Evict(running, *hash); }; });
+  auto json = std::make_shared<bool>(false);
+  command->add_flag("--json", *json, "The same as JSON: kiln.v1.EvictResponse");
+  command->callback(
+      [hash, json, &cli] { cli.action = [hash, json](Cli& running) { return Evict(running, *hash, *json); }; });
 }
 
 }  // namespace kiln::cli

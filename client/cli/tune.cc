@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "base/graph/graph_hash.h"
 #include "client/cli/command.h"
-#include "client/cli/text/graph_file.h"
+#include "client/cli/text/json_text.h"
 #include "client/cli/text/table.h"
 #include "client/cli/text/tuning_plot.h"
 #include "kiln/v1/debug_service.pb.h"
@@ -24,6 +24,7 @@ struct Flags {
   uint32_t beam = 0;
   uint32_t budget_ms = 0;
   std::string plot;
+  bool json = false;
 };
 
 // On a terminal a bar, which each candidate moves; else a line for each kernel.
@@ -57,6 +58,11 @@ class Progress {
   }
 
   const std::map<uint32_t, SearchedKernel>& kernels() const { return kernels_; }
+  std::vector<SearchedKernel> Searched() const {
+    std::vector<SearchedKernel> searched;
+    for (const auto& [number, kernel] : kernels_) searched.push_back(kernel);
+    return searched;
+  }
 
  private:
   const bool bar_;
@@ -69,37 +75,17 @@ absl::Status WritePlot(const std::vector<SearchedKernel>& kernels, const std::st
   file << PlotSvg(kernels);
   file.close();
   if (!file) return absl::UnavailableError(absl::StrCat("cannot write ", path));
-  std::printf("%s\n", path.c_str());
+  std::fprintf(stderr, "%s\n", path.c_str());
   return absl::OkStatus();
 }
 
-absl::Status Tune(Cli& cli, const Flags& flags) {
-  v1::TuneRequest request;
-  request.set_device(cli.device);
-  if (const auto hash = GraphHash::FromHex(flags.graph); hash.has_value()) {
-    request.set_graph_hash(std::string(hash->Bytes()));
-  } else {
-    KILN_ASSIGN_OR_RETURN(cli.graph, ReadGraph(flags.graph));
-    *request.mutable_graph() = cli.graph;
-  }
-  request.mutable_options()->set_beam(flags.beam);
-  request.mutable_options()->set_beam_budget_ms(flags.budget_ms);
-  KILN_ASSIGN_OR_RETURN(const auto client, cli.Connect());
-  Progress progress;
-  const auto done = client->Tune(request, [&](const v1::TuneResponse::Candidate& candidate) {
-    progress.Tell(candidate);
-    return true;
-  });
-  progress.End();
-  KILN_RETURN_IF_ERROR(done.status());
-
-  std::vector<SearchedKernel> searched;
-  for (const auto& [number, kernel] : progress.kernels()) searched.push_back(kernel);
+void PrintFound(const Progress& progress, const v1::TuneResponse::Done& done) {
+  const std::vector<SearchedKernel> searched = progress.Searched();
   std::vector<Row> rows = {{"kernel", "before", "after", "faster", "tried", "schedule"}};
   for (const auto& [number, kernel] : progress.kernels()) {
     // A server that counts otherwise is no reason to fall.
-    const bool there = number < static_cast<uint32_t>(done->kernels_size());
-    const std::string schedule = there ? done->kernels(static_cast<int>(number)).schedule() : "";
+    const bool there = number < static_cast<uint32_t>(done.kernels_size());
+    const std::string schedule = there ? done.kernels(static_cast<int>(number)).schedule() : "";
     const bool known = kernel.first_micros > 0 && kernel.best_micros > 0;
     rows.push_back({kernel.name, known ? MicrosText(kernel.first_micros) : "",
                     known ? MicrosText(kernel.best_micros) : "",
@@ -111,12 +97,37 @@ absl::Status Tune(Cli& cli, const Flags& flags) {
     if (kernel.micros.size() > 1) std::printf("%s\n%s\n", kernel.name.c_str(), PlotText(kernel).c_str());
   }
   if (searched.empty()) std::printf("no kernel of this program takes schedules (docs/tuning.md says which do)\n");
-  const auto hash = GraphHash::FromBytes(done->graph_hash());
+  const auto hash = GraphHash::FromBytes(done.graph_hash());
   std::printf("hash       %s\nkernels    %s, were %s\ncandidates %u%s\n",
-              hash.has_value() ? hash->Hex().c_str() : "none", MicrosText(done->best_micros()).c_str(),
-              MicrosText(done->first_micros()).c_str(), done->candidates(),
-              done->out_of_time() ? "; the time ran out before the search had ended (--budget_ms)" : "");
-  return flags.plot.empty() ? absl::OkStatus() : WritePlot(searched, flags.plot);
+              hash.has_value() ? hash->Hex().c_str() : "none", MicrosText(done.best_micros()).c_str(),
+              MicrosText(done.first_micros()).c_str(), done.candidates(),
+              done.out_of_time() ? "; the time ran out before the search had ended (--budget_ms)" : "");
+}
+
+absl::Status Tune(Cli& cli, const Flags& flags) {
+  v1::TuneRequest request;
+  request.set_device(cli.device);
+  KILN_RETURN_IF_ERROR(ReadUnlessHash(cli, flags.graph));
+  if (!IsHashPrefix(flags.graph)) *request.mutable_graph() = cli.graph;
+  request.mutable_options()->set_beam(flags.beam);
+  request.mutable_options()->set_beam_budget_ms(flags.budget_ms);
+  KILN_ASSIGN_OR_RETURN(const auto client, cli.Connect());
+  if (!request.has_graph()) {
+    KILN_ASSIGN_OR_RETURN(*request.mutable_graph_hash(), FindHash(*client, flags.graph));
+  }
+  Progress progress;
+  const auto done = client->Tune(request, [&](const v1::TuneResponse::Candidate& candidate) {
+    progress.Tell(candidate);
+    return true;
+  });
+  progress.End();
+  KILN_RETURN_IF_ERROR(done.status());
+  if (flags.json) {
+    std::fputs(MessageJson(*done).c_str(), stdout);
+    return flags.plot.empty() ? absl::OkStatus() : WritePlot(progress.Searched(), flags.plot);
+  }
+  PrintFound(progress, *done);
+  return flags.plot.empty() ? absl::OkStatus() : WritePlot(progress.Searched(), flags.plot);
 }
 
 }  // namespace
@@ -131,15 +142,16 @@ void AddTune(CLI::App& app, Cli& cli) {
       "order in which floats are added up.\n"
       "\n"
       "Examples:\n"
-      "  kiln tune 6f0c...e1                      a program that the server has (kiln programs)\n"
+      "  kiln tune 6f0c2b                         a program that the server has (kiln programs)\n"
       "  kiln tune model.uop --budget_ms 60000    a graph, for a minute\n"
       "  kiln tune model.uop --beam 8             from more schedules in each round\n"
       "  kiln tune model.uop --plot search.svg    time against candidates, as a picture\n"
       "  kiln explain model.uop                   what it has come to: schedules of all kernels");
-  command->add_option("graph", flags->graph, "A graph's file, or the 64 hex digits of its hash")->required();
+  command->add_option("graph", flags->graph, kGraphOrHash)->required();
   command->add_option("--beam", flags->beam, "Schedules that a round goes on from; 0 is 4")->capture_default_str();
   command->add_option("--budget_ms", flags->budget_ms, "Time for the whole program; 0 is the server's default")
       ->capture_default_str();
+  command->add_flag("--json", flags->json, "What was found as JSON: kiln.v1.TuneResponse.Done; hashes are base64");
   command->add_option("--plot", flags->plot, "Write time against candidates as SVG into this file");
   command->callback([flags, &cli] { cli.action = [flags](Cli& running) { return Tune(running, *flags); }; });
 }

@@ -40,6 +40,8 @@ namespace kiln::v1 {
 class EvictResponse;
 class ExplainRequest;
 class ExplainResponse;
+class ExportResponse;
+class ImportResponse;
 class ListProgramsResponse;
 class StateRequest;
 class StateResponse;
@@ -73,6 +75,9 @@ class Client {
 
   // -- Programs
   absl::StatusOr<Program> Compile(v1::Graph graph, const v1::CompileOptions& options = {});
+  // The program of that graph's hash, 32 bytes, that the server has in memory for this client's device, or for any if
+  // the client named none. NEED_GRAPH if there is none; its Run answers the same once the server has forgotten it.
+  absl::StatusOr<Program> FindProgram(const std::string& graph_hash);
   // A graph's gradient as a graph: for Compile, or for Graph::Append.
   absl::StatusOr<v1::GradientResponse> Gradient(v1::Graph graph, const GradientOptions& options);
 
@@ -135,6 +140,11 @@ class Client {
   // Has the server forget a program, by its graph's hash of 32 bytes.
   absl::StatusOr<v1::EvictResponse> Evict(const std::string& graph_hash);
   absl::StatusOr<v1::ExplainResponse> Explain(const v1::ExplainRequest& request);
+  // Programs that the server has on disk, the caller's own or `all` tenants', as one bundle: `taken` gets it piece by
+  // piece until it returns false, which ends the call. What the last message says.
+  absl::StatusOr<v1::ExportResponse> ExportPrograms(bool all, const std::function<bool(const std::string&)>& taken);
+  // Has the server take such a bundle: `more` gives it piece by piece, of at most 4 MiB, and nothing at its end.
+  absl::StatusOr<v1::ImportResponse> ImportPrograms(const std::function<std::string()>& more);
   // Searches schedules (docs/tuning.md): `seen` gets each candidate until it returns
   // false, which ends the search. What was found, once all is over.
   absl::StatusOr<v1::TuneResponse_Done> Tune(const v1::TuneRequest& request,

@@ -69,7 +69,7 @@ absl::StatusOr<RunResults> Program::Run(const Arguments& arguments, const RunOpt
   };
   absl::Status status = execute();
   const auto detail = DetailOf(status);
-  if (detail.has_value() && detail->code() == v1::NEED_GRAPH) {
+  if (detail.has_value() && detail->code() == v1::NEED_GRAPH && state_->graph.nodes_size() > 0) {
     *request.mutable_graph() = state_->graph;
     status = execute();
   }

@@ -69,7 +69,7 @@ class Program {
           v1::CompileResponse compiled);
 
   // Sends the graph's hash and the arguments; the graph itself only if the server
-  // has forgotten it (NEED_GRAPH), once.
+  // has forgotten it (NEED_GRAPH), once, and if this program has one.
   absl::StatusOr<RunResults> Run(const Arguments& arguments, const RunOptions& options = {}) const;
 
   // 32 bytes.
@@ -78,6 +78,7 @@ class Program {
   const v1::Signature& signature() const { return state_->compiled.signature(); }
   // Cost, kernels, how long compiling took and whether it was needed.
   const v1::CompileResponse& compiled() const { return state_->compiled; }
+  // Empty for one that the server was asked for by its hash (Client::FindProgram).
   const v1::Graph& graph() const { return state_->graph; }
 
  private:

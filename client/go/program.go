@@ -111,7 +111,8 @@ func (p *Program) Signature() *kilnv1.Signature { return p.compiled.Signature }
 // Graph is what was sent: nodes in errors are of it.
 func (p *Program) Graph() *kilnv1.Graph { return p.graph }
 
-// Argument is what a program can be given: an Array, a *Buffer, At, an Integer for a variable, or one of these Named.
+// Argument is what a program can be given: an Array, a *Buffer, At, an Integer for a variable, or one of these
+// Named, or InSlot.
 type Argument interface {
 	argument() *kilnv1.Argument
 }
@@ -128,6 +129,12 @@ type At struct {
 // Named is an argument for the parameter or variable of that name, wherever it stands.
 type Named struct {
 	Name  string
+	Value Argument
+}
+
+// InSlot is an argument for the parameter or variable in that slot, such as a constant of a model's file.
+type InSlot struct {
+	Slot  uint32
 	Value Argument
 }
 
@@ -148,7 +155,10 @@ func (i Integer) argument() *kilnv1.Argument {
 
 func (n Named) argument() *kilnv1.Argument { return n.Value.argument() }
 
-// bind gives arguments their slots: those without a name go to parameters and variables in ascending order of slot.
+func (i InSlot) argument() *kilnv1.Argument { return i.Value.argument() }
+
+// bind gives arguments their slots: those without a name or slot go to parameters and variables in ascending order of
+// slot.
 func (p *Program) bind(arguments []Argument) (map[uint32]Argument, error) {
 	bound, next := map[uint32]Argument{}, 0
 	for _, argument := range arguments {
@@ -164,6 +174,17 @@ func (p *Program) bind(arguments []Argument) (map[uint32]Argument, error) {
 					named.Name,
 				)
 			}
+		} else if slotted, is := argument.(InSlot); is {
+			at = slices.IndexFunc(p.takes, func(row taken) bool { return row.slot == slotted.Slot })
+			argument = slotted.Value
+			if at < 0 {
+				return nil, newError(
+					kilnv1.ErrorCode_UNKNOWN_ARGUMENT,
+					codes.InvalidArgument,
+					"the program has no parameter in slot %d",
+					slotted.Slot,
+				)
+			}
 		} else if next++; at >= len(p.takes) {
 			return nil, newError(
 				kilnv1.ErrorCode_UNKNOWN_ARGUMENT,
@@ -174,7 +195,7 @@ func (p *Program) bind(arguments []Argument) (map[uint32]Argument, error) {
 			)
 		}
 		if _, twice := bound[p.takes[at].slot]; twice {
-			return nil, badArgument("%q is given twice", p.takes[at].name)
+			return nil, badArgument("%q, in slot %d, is given twice", p.takes[at].name, p.takes[at].slot)
 		}
 		if array, is := argument.(Array); is {
 			if err := array.check(); err != nil {

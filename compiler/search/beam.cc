@@ -98,6 +98,7 @@ class Search {
       if (line.expanded.insert(ToString(timed.schedule)).second) from.push_back(timed.schedule);
     }
     for (const Schedule& schedule : from) {
+      if (OutOfTime()) break;
       for (Schedule& one : input_.next(schedule)) next.push_back(std::move(one));
     }
     Try(next, line);

@@ -176,6 +176,18 @@ TEST(Beam, KeepsToItsTime) {
   EXPECT_TRUE(none.tried.empty());
 }
 
+TEST(Beam, LooksForNoMoreOnceThereIsNoTime) {
+  Machine machine;
+  BeamInput input = machine.Input("SPLIT(0, 3, UPCAST)");
+  int looked = 0;
+  input.next = [&](const Schedule& from) {
+    if (++looked == 3) machine.budget = -1;
+    return Machine::Next(from);
+  };
+  EXPECT_TRUE(Beam(input).out_of_time);
+  EXPECT_EQ(looked, 3);
+}
+
 TEST(Beam, SaysWhyItCannotBegin) {
   Machine machine;
   BeamInput input = machine.Input("SPLIT(0, 3, UPCAST)");

@@ -49,8 +49,8 @@ void CountDimensions(Schedule& opts) {
 
 class Explorer {
  public:
-  Explorer(Graph& graph, UOp* plain, const Schedule& from, const v1::Target& target)
-      : graph_(graph), plain_(plain), from_(from), target_(target), now_(graph, plain, target) {
+  Explorer(Graph& graph, UOp* plain, const Schedule& from, const v1::Target& target, const std::function<bool()>& stop)
+      : graph_(graph), plain_(plain), from_(from), target_(target), stop_(stop), now_(graph, plain, target) {
     for (const OptOp& opt : from) legal_ = legal_ && now_.Apply(opt).ok();
     axes_ = AxesOf(now_.sink());
     const auto& tuning = target.tuning();
@@ -79,7 +79,7 @@ class Explorer {
 
   // Keeps `opts` if it is legal and new.
   void Try(Schedule opts) {
-    if (found_.size() >= kMaxNeighbours || opts.size() > kMaxOps) return;
+    if (found_.size() >= kMaxNeighbours || opts.size() > kMaxOps || stop_()) return;
     CountDimensions(opts);
     if (!seen_.insert(ToString(opts)).second) return;
     CheckedSchedule made(graph_, plain_, target_);
@@ -288,6 +288,7 @@ class Explorer {
   UOp* const plain_;
   const Schedule& from_;
   const v1::Target& target_;
+  const std::function<bool()>& stop_;
   CheckedSchedule now_;
   bool legal_ = true, has_items_ = false;
   std::vector<UOp*> axes_;
@@ -298,8 +299,9 @@ class Explorer {
 
 }  // namespace
 
-std::vector<Schedule> Neighbours(Graph& graph, UOp* plain, const Schedule& from, const v1::Target& target) {
-  return Explorer(graph, plain, from, target).Run();
+std::vector<Schedule> Neighbours(Graph& graph, UOp* plain, const Schedule& from, const v1::Target& target,
+                                 const std::function<bool()>& stop) {
+  return Explorer(graph, plain, from, target, stop).Run();
 }
 
 }  // namespace kiln::compiler

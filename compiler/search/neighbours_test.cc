@@ -121,6 +121,15 @@ TEST_F(NeighboursTest, AllAreLegalAndBounded) {
   EXPECT_EQ(Neighbours(graph_, kernel_, at, target_), Neighbours(graph_, kernel_, at, target_));
 }
 
+TEST_F(NeighboursTest, NoMoreAreLookedForThanAreWanted) {
+  const std::vector<Schedule> all = Neighbours(graph_, kernel_, {}, target_);
+  int asked = 0;
+  const std::vector<Schedule> some = Neighbours(graph_, kernel_, {}, target_, [&] { return ++asked > 5; });
+  EXPECT_LE(some.size(), 5u);
+  EXPECT_LT(some.size(), all.size());
+  EXPECT_TRUE(std::equal(some.begin(), some.end(), all.begin()));
+}
+
 TEST_F(NeighboursTest, OfWhatIsIllegalThereAreNone) { EXPECT_TRUE(Texts("SPLIT(7, 2, UPCAST)").empty()); }
 
 }  // namespace

@@ -186,6 +186,7 @@ class Tuner {
 
   // The kernel alone, as `schedule` says.
   Trial CompileOne(const Kernel& kernel, const Schedule& schedule, SeenCode& seen) const {
+    if (absl::Status wanted = timer_.Wanted(); !wanted.ok()) return {std::string(wanted.message()), nullptr};
     v1::Graph graph = kernel.graph;
     v1::KernelInfo& info = *graph.mutable_nodes(graph.nodes_size() - 1)->mutable_kernel();
     for (const OptOp& opt : schedule) {
@@ -240,8 +241,8 @@ class Tuner {
     input.compile = [&](absl::Span<const Schedule> schedules) { return CompileAll(kernel, schedules, seen); };
     input.usual = kernel.trial;
     input.usual_schedule = WithoutThreads(kernel.usual);
-    input.next = [&](const Schedule& from) { return Neighbours(uops, plain, from, target_); };
     input.out_of_time = [&] { return timer_.LeftMicros() <= keep || !timer_.Wanted().ok(); };
+    input.next = [&](const Schedule& from) { return Neighbours(uops, plain, from, target_, input.out_of_time); };
     input.width = tuning_.width;
     input.batch = tuning_.batch;
     input.tried = [&](const Schedule& schedule, const Timing& timing, double best) {

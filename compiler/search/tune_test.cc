@@ -210,6 +210,20 @@ TEST(Tune, EndsWhenItIsNotWanted) {
   EXPECT_LT(timer.runs, 40);
 }
 
+TEST(Tune, OfACallerWhoHasGoneNothingMoreIsCompiled) {
+  FakeTimer timer("REDUCE");
+  int compiled = 0;
+  TuneOptions tuning;
+  tuning.compile = [&](const v1::Graph& graph, const v1::Target& target, const Options& options,
+                       CompileObserver* observer) {
+    if (++compiled == 10) timer.max_runs = 0;  // in the middle of those that are compiled together
+    return Compile(graph, target, options, observer);
+  };
+  const auto tuned = Tune(Sums("5 TUPLE [4]"), NullTarget(), Options(), tuning, timer);
+  EXPECT_TRUE(absl::IsCancelled(tuned.status())) << tuned.status();
+  EXPECT_EQ(compiled, 10);
+}
+
 TEST(Tune, AFaultOfTheGraphIsTheCompilers) {
   FakeTimer timer("REDUCE");
   const auto tuned = Tune(Parsed("0 CONST [] weakint 1\n1 ADD [0]\n2 TUPLE [1]"), NullTarget(), Options(), {}, timer);

@@ -20,6 +20,7 @@ constexpr prometheus::MetricType kGauge = prometheus::MetricType::Gauge, kCounte
 struct Scrape {
   Engine& engine;
   bool ready;
+  const std::vector<ServedModelPtr>& served;
   std::vector<ModelCounts> models;  // of all callers
   ProcessStats process = ReadProcessStats();
 };
@@ -197,6 +198,12 @@ void ReadInferOutput(const Scrape& scrape, ModelSamples& samples) {
   ReadMicros(scrape, samples, &ModelCounts::output_ns);
 }
 
+void ReadModelMemory(const Scrape& scrape, ModelSamples& samples) {
+  const size_t named = std::min(scrape.served.size(), LabelOf<ModelNumber>::kMost);
+  for (size_t number = 0; number < named; ++number)
+    samples.Set(static_cast<double>(scrape.served[number]->weight_bytes()), {number}, {number});
+}
+
 void ReadReady(const Scrape& scrape, Samples<>& samples) { samples.Set(scrape.ready ? 1 : 0); }
 void ReadBuildInfo(const Scrape&, Samples<Version, Build>& samples) { samples.Set(1, {0}, {0}); }
 void ReadProcessCpu(const Scrape& scrape, Samples<>& samples) { samples.Set(scrape.process.cpu_seconds); }
@@ -216,7 +223,7 @@ prometheus::MetricFamily& Family(const char* name, const char* help, prometheus:
 }  // namespace
 
 void AppendReadings(const Sources& sources, const OpenNames& names, std::vector<prometheus::MetricFamily>& families) {
-  const Scrape scrape = {*sources.engine, sources.ready, CountsOf(sources.models)};
+  const Scrape scrape = {*sources.engine, sources.ready, sources.models, CountsOf(sources.models)};
 #define COUNTER(member, unit, name, help, ...)
 #define HISTOGRAM(member, bounds, name, help, ...)
 #define READ(Member, kind, name, help, ...)                                  \

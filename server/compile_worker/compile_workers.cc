@@ -242,13 +242,18 @@ absl::StatusOr<CompiledProgram> CompileWorkers::Compile(const v1::Graph& graph, 
                                                         compiler::CompileObserver* observer, const CompileFor& whom) {
   const absl::Time begin = SteadyNow();
   absl::StatusOr<CompiledProgram> program;
+  bool answered = false;
   const LentJob lent(graph, target, options, observer);
-  KILN_RETURN_IF_ERROR(Do(
+  const absl::Status done = Do(
       lent.job(), [&] { return NameOf(graph, target, options); }, whom,
       [&](v1::CompileJobResult result) {
+        answered = true;
         program = FromResult(std::move(result), observer, whom.stages, begin);
         return program.status();
-      }));
+      });
+  // Nobody but the worker knew how far it was.
+  if (!answered && whom.stages != nullptr) whom.stages->Add(CompileStage::kWorker, begin, SteadyNow());
+  if (!done.ok()) return done;
   return program;
 }
 
@@ -278,13 +283,9 @@ absl::Status CompileWorkers::Do(const v1::CompileJob& job, absl::FunctionRef<Dig
     const absl::Status free = quarantine_.Check(its_name(), SteadyNow());
     if (!free.ok()) return WithName(free, FaultName(GraphOf(job)));
   }
-  // Each of these takes some milliseconds for a large graph.
+  const auto memory = SealedMessage(job, [&] { return whom.control.Check(); });
   KILN_RETURN_IF_ERROR(whom.control.Check());
-  const std::string written = job.SerializeAsString();
-  KILN_RETURN_IF_ERROR(whom.control.Check());
-  auto memory = SealedMemory(written);
   if (!memory.ok()) return NoZygote(memory.status().message());
-  KILN_RETURN_IF_ERROR(whom.control.Check());
   // A worker may have ended while nobody looked: the next one has not.
   std::unique_ptr<Worker> worker;
   for (int chance = 0; chance < 2; ++chance) {

@@ -57,14 +57,25 @@ void NoteStages(const v1::CompileJobResult& result, absl::Time begin, CompileSta
   const absl::Duration ahead = AheadOfMonotonic();
   const absl::Time now = SteadyNow();
   const auto in_time = [&](int64_t nanos) { return std::clamp(absl::FromUnixNanos(nanos) + ahead, begin, now); };
-  int parts = 0;
-  for (const v1::PartReport& report : result.parts()) {
-    if (report.part() >= compiler::kCompileParts || ++parts > static_cast<int>(CompileStages::kMost)) continue;
-    // What came before the first of them is the way there.
-    if (parts == 1) stages.Add(CompileStage::kWorker, begin, in_time(report.begin_ns()));
+  const auto note = [&](const v1::PartReport& report) {
     const auto part = static_cast<compiler::CompilePart>(report.part());
     stages.Add(StageOf(part), in_time(report.begin_ns()), in_time(report.end_ns()));
+  };
+  const v1::PartReport* last = nullptr;  // of those that are too many
+  size_t parts = 0;
+  for (const v1::PartReport& report : result.parts()) {
+    if (report.part() >= compiler::kCompileParts) continue;
+    // What came before the first of them is the way there.
+    if (++parts == 1) stages.Add(CompileStage::kWorker, begin, in_time(report.begin_ns()));
+    if (parts <= CompileStages::kMost) {
+      note(report);
+    } else {
+      last = &report;
+    }
   }
+  if (last != nullptr) note(*last);
+  // It failed on the way, or says nothing.
+  if (parts == 0) stages.Add(CompileStage::kWorker, begin, now);
 }
 
 v1::CompileJobFailure ToFailure(const absl::Status& status) {

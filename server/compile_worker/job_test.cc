@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/clock.h"
+#include "base/error.h"
 #include "kiln/v1/compile_job.pb.h"
 
 namespace kiln::server {
@@ -99,6 +100,39 @@ TEST(CompileJob, StagesCome) {
                          [](CompileStage stage, const StageTime& time) { return time.stage == stage; }));
   EXPECT_EQ(stages.all()[0].time.begin_ns, absl::ToUnixNanos(begin));
   EXPECT_LE(stages.all()[2].time.end_ns, absl::ToUnixNanos(SteadyNow()));
+}
+
+TEST(CompileJob, StagesOfAFailureCome) {
+  using compiler::CompilePart;
+  const absl::Time begin = SteadyNow();
+  int segments = 1;
+  const auto compile = [&](const v1::Graph&, const v1::Target&, const compiler::Options&,
+                           compiler::CompileObserver* observer) -> absl::StatusOr<CompiledProgram> {
+    for (int i = 0; i < segments; ++i) observer->OnPart(CompilePart::kSchedule, SteadyNow(), SteadyNow());
+    observer->OnPart(CompilePart::kKernels, SteadyNow(), SteadyNow());
+    return MakeError(v1::GRAPH_TOO_LARGE, "no");
+  };
+  const auto run = [&](CompileStages& stages) {
+    return FromResult(RunJob(ToJob({}, {}, {}, nullptr), {compile, nullptr}), nullptr, &stages, begin).status();
+  };
+  CompileStages stages;
+  EXPECT_EQ(DetailOf(run(stages)).value_or(v1::ErrorDetail()).code(), v1::GRAPH_TOO_LARGE);
+  ASSERT_EQ(stages.all().size(), 3u);
+  EXPECT_EQ(stages.all()[0].stage, CompileStage::kWorker);
+  EXPECT_EQ(stages.all()[1].stage, CompileStage::kSchedule);
+  EXPECT_EQ(stages.all()[2].stage, CompileStage::kKernels);
+  // Of many, where it failed is the last.
+  segments = 100;
+  CompileStages many;
+  EXPECT_FALSE(run(many).ok());
+  EXPECT_EQ(many.all().size(), CompileStages::kMost);
+  EXPECT_EQ(many.all().back().stage, CompileStage::kKernels);
+  // Of one that got to none, all was the way there.
+  CompileStages none;
+  EXPECT_FALSE(FromResult(v1::CompileJobResult(), nullptr, &none, begin).ok());
+  ASSERT_EQ(none.all().size(), 1u);
+  EXPECT_EQ(none.all()[0].stage, CompileStage::kWorker);
+  EXPECT_EQ(none.all()[0].time.begin_ns, absl::ToUnixNanos(begin));
 }
 
 // A worker that is not the compiler any more may say what it likes of them.

@@ -10,6 +10,8 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "base/error.h"
+#include "google/protobuf/io/zero_copy_stream_impl_lite.h"
 
 namespace kiln::server {
 namespace {
@@ -17,6 +19,48 @@ namespace {
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE;
 // Linux moves less than 2 GiB in one call.
 constexpr size_t kMaxAtOnce = size_t{1} << 30;
+
+// Between two looks at whether it is still wanted.
+constexpr int kPiece = 256 << 10;
+
+absl::StatusOr<Descriptor> NewMemory() {
+  Descriptor memory(memfd_create("kiln", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!memory.valid()) return absl::UnavailableError(absl::StrCat("memfd_create: ", std::strerror(errno)));
+  return memory;
+}
+
+absl::Status Append(const Descriptor& memory, absl::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = write(memory.get(), bytes.data(), std::min(bytes.size(), kMaxAtOnce));
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) return absl::UnavailableError(absl::StrCat("writing to a memfd: ", std::strerror(errno)));
+    bytes.remove_prefix(static_cast<size_t>(written));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Seal(const Descriptor& memory) {
+  if (fcntl(memory.get(), F_ADD_SEALS, kSeals) == 0) return absl::OkStatus();
+  return absl::UnavailableError(absl::StrCat("F_ADD_SEALS: ", std::strerror(errno)));
+}
+
+// Takes what protobuf writes to `memory`, for as long as it is wanted.
+class Pieces final : public google::protobuf::io::CopyingOutputStream {
+ public:
+  Pieces(const Descriptor& memory, absl::FunctionRef<absl::Status()> wanted) : memory_(memory), wanted_(wanted) {}
+
+  bool Write(const void* buffer, int size) override {
+    status_.Update(wanted_());
+    if (status_.ok()) status_ = Append(memory_, {static_cast<const char*>(buffer), static_cast<size_t>(size)});
+    return status_.ok();
+  }
+  const absl::Status& status() const { return status_; }
+
+ private:
+  const Descriptor& memory_;
+  const absl::FunctionRef<absl::Status()> wanted_;
+  absl::Status status_;
+};
 
 }  // namespace
 
@@ -33,16 +77,21 @@ Descriptor::~Descriptor() {
 }
 
 absl::StatusOr<Descriptor> SealedMemory(absl::string_view bytes) {
-  Descriptor memory(memfd_create("kiln", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  if (!memory.valid()) return absl::UnavailableError(absl::StrCat("memfd_create: ", std::strerror(errno)));
-  while (!bytes.empty()) {
-    const ssize_t written = write(memory.get(), bytes.data(), std::min(bytes.size(), kMaxAtOnce));
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return absl::UnavailableError(absl::StrCat("writing to a memfd: ", std::strerror(errno)));
-    bytes.remove_prefix(static_cast<size_t>(written));
-  }
-  if (fcntl(memory.get(), F_ADD_SEALS, kSeals) != 0)
-    return absl::UnavailableError(absl::StrCat("F_ADD_SEALS: ", std::strerror(errno)));
+  KILN_ASSIGN_OR_RETURN(Descriptor memory, NewMemory());
+  KILN_RETURN_IF_ERROR(Append(memory, bytes));
+  KILN_RETURN_IF_ERROR(Seal(memory));
+  return memory;
+}
+
+absl::StatusOr<Descriptor> SealedMessage(const google::protobuf::MessageLite& message,
+                                         absl::FunctionRef<absl::Status()> wanted) {
+  KILN_ASSIGN_OR_RETURN(Descriptor memory, NewMemory());
+  Pieces pieces(memory, wanted);
+  google::protobuf::io::CopyingOutputStreamAdaptor stream(&pieces, kPiece);
+  const bool written = message.SerializeToZeroCopyStream(&stream) && stream.Flush();
+  KILN_RETURN_IF_ERROR(pieces.status());
+  if (!written) return absl::UnavailableError("the message is larger than any can be");
+  KILN_RETURN_IF_ERROR(Seal(memory));
   return memory;
 }
 

@@ -6,8 +6,11 @@
 #include <cstdint>
 #include <string>
 
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "google/protobuf/message_lite.h"
 
 namespace kiln::server {
 
@@ -34,6 +37,11 @@ class Descriptor {
 
 // `bytes`, of which nobody can change or cut any. UNAVAILABLE if the system gives no memory for them.
 absl::StatusOr<Descriptor> SealedMemory(absl::string_view bytes);
+
+// The same of a message as it travels, written piece by piece: a large one takes many milliseconds. The error of
+// `wanted`, which is asked for each, once it has one.
+absl::StatusOr<Descriptor> SealedMessage(const google::protobuf::MessageLite& message,
+                                         absl::FunctionRef<absl::Status()> wanted);
 
 // What is in it. `fd` may be any descriptor at all: INVALID_ARGUMENT for what is no sealed memory, and for more than
 // `max_bytes`.

@@ -11,6 +11,7 @@
 #include "absl/time/time.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "server/engine/programs/failed_stages.h"
 #include "server/engine/tenancy_fixture.h"
 
 namespace kiln::server {
@@ -63,7 +64,8 @@ class CompileOnceTest : public ::testing::Test, protected EngineWithTenants {
   static std::vector<std::string> StagesOf(const Call& call) {
     std::vector<std::string> names;
     if (call.parts.stages == nullptr) return names;
-    for (const StageTime& stage : call.parts.stages->all()) names.emplace_back(NameOf(stage.stage));
+    for (const StageTime& stage : call.parts.stages->all())
+      names.push_back(absl::StrCat(NameOf(stage.stage), stage.failed ? " failed" : ""));
     return names;
   }
 
@@ -134,6 +136,20 @@ TEST_F(CompileOnceTest, WhatTheCompilerSaysGoesToAll) {
   ASSERT_TRUE(first.Ended() && second.Ended());
   EXPECT_EQ(CodeOf(first.result.status()), v1::UNSUPPORTED_OP);
   EXPECT_EQ(CodeOf(second.result.status()), v1::UNSUPPORTED_OP);
+  for (const Call* call : {&first, &second}) {
+    EXPECT_EQ(StagesOf(*call), std::vector<std::string>({"wait", "code failed"}));
+    EXPECT_FALSE(call->result.status().GetPayload(kStagesUrl).has_value()) << "they are no client's to read there";
+    EXPECT_NE(call->parts.parts[static_cast<size_t>(Part::kCompile)].end_ns, 0);
+  }
+}
+
+TEST_F(CompileOnceTest, WhatCannotBeLoadedFailedThere) {
+  gate_.Notify();
+  loading_ = [] { return MakeError(v1::OUT_OF_MEMORY, "full"); };
+  Call& call = Ask("NULL:0", 1);
+  ASSERT_TRUE(call.Ended());
+  EXPECT_EQ(CodeOf(call.result.status()), v1::OUT_OF_MEMORY);
+  EXPECT_EQ(StagesOf(call), std::vector<std::string>({"wait", "code", "load failed"}));
 }
 
 TEST_F(CompileOnceTest, WhoWaitsForAnothersCompilationIsToldInTime) {

@@ -12,6 +12,7 @@
 #include "base/graph/graph_hash.h"
 #include "server/engine/batching/batcher.h"
 #include "server/engine/executions/execution.h"
+#include "server/engine/programs/failed_stages.h"
 #include "server/engine/programs/program_key.h"
 
 namespace kiln::server {
@@ -66,6 +67,13 @@ bool HasDuplicates(const std::vector<Digest>& digests) {
 }
 
 std::string Hex(absl::string_view bytes) { return absl::BytesToHexString(bytes); }
+
+// Why a program is not there, as a client is told; `parts`, which may be null, get how far its compilation came.
+absl::Status NoteFailure(absl::Status status, NotedParts* parts) {
+  auto stages = TakeStages(status);
+  if (parts != nullptr && stages != nullptr) parts->stages = std::move(stages);
+  return status;
+}
 
 }  // namespace
 
@@ -220,7 +228,7 @@ void Engine::Compile(const CompileRequest& request, const Control& asking, Compi
                           parts->Set(from_cache ? Part::kCache : Part::kCompile, identified, SteadyNow());
                           if (program.ok() && !from_cache) parts->stages = (*program)->stages;
                         }
-                        if (!program.ok()) return done(std::move(program).status());
+                        if (!program.ok()) return done(NoteFailure(program.status(), parts));
                         done(CompileResult{*std::move(program), from_cache});
                       });
 }
@@ -346,9 +354,9 @@ void Engine::Execute(ExecuteRequest request, const Control& asking, ExecuteCallb
                         const absl::Time compiled = SteadyNow();
                         execution->timing().compile = absl::ToDoubleMicroseconds(compiled - looked);
                         execution->Note(Part::kCompile, looked, compiled);
-                        if (!made.ok()) return execution->Fail(std::move(made).status());
-                        const bool from_cache = FromCache(**made, how);
                         NotedParts* const parts = execution->request().parts;
+                        if (!made.ok()) return execution->Fail(NoteFailure(made.status(), parts));
+                        const bool from_cache = FromCache(**made, how);
                         if (parts != nullptr && !from_cache) parts->stages = (*made)->stages;
                         Begin(execution, *std::move(made), from_cache);
                       });

@@ -35,6 +35,7 @@
 #include "server/engine/memory/session.h"
 #include "server/engine/memory/tenant_devices.h"
 #include "server/engine/memory/tenant_rules.h"
+#include "server/engine/programs/carried_programs.h"
 #include "server/engine/programs/compile_pool.h"
 #include "server/engine/programs/compiled_combiner.h"
 #include "server/engine/programs/program_store.h"
@@ -164,6 +165,16 @@ class Engine {
   using EvictCallback = absl::AnyInvocable<void(absl::StatusOr<ProgramStore::Evicted>)>;
   void Evict(absl::string_view graph_hash, const SessionPtr& caller, const Control& control, EvictCallback done);
 
+  // What carries the caller's programs, or all tenants', to another server; and what takes those of another
+  // (carried_programs.h). `whose`: who has places of those under way. NOT_IMPLEMENTED without a disk, and to take some
+  // without a key; OUT_OF_MEMORY if too many are under way; QUOTA_EXCEEDED for who owes seconds of compiling. Both end
+  // before the engine does, or with what was scheduled by OnCompileThread.
+  absl::StatusOr<std::unique_ptr<ProgramExport>> Export(const Session* caller, bool all, const std::string& whose);
+  absl::StatusOr<std::unique_ptr<ProgramImport>> Import(const SessionPtr& caller, const std::string& whose);
+  // Calls `job` once on a thread that may block, in the caller's turn and at its expense: soon if `control` does not
+  // want it any more.
+  void OnCompileThread(const Control& control, absl::AnyInvocable<void()> job);
+
   std::vector<ProgramStore::Program> ListPrograms(const Session* caller = nullptr) const;
   // Of every domain.
   std::vector<ProgramStore::Program> AllPrograms() const { return store_.List(); }
@@ -171,6 +182,9 @@ class Engine {
   CompilePool::Look compiling() const { return pool_->look(); }
   // None without a disk.
   std::optional<store::DiskStats> disk_stats() const;
+  // Whether programs may be exported, and imported.
+  bool exports() const { return options_.disk != nullptr; }
+  bool imports() const { return exports() && options_.disk->store().key().has_value(); }
 
   // UNKNOWN_DEVICE, also for one that `rules`, which may be null, keep from their tenant; NOT_IMPLEMENTED for one of
   // the server's that a tenant whose programs run apart has not. No name means the first.
@@ -244,6 +258,7 @@ class Engine {
   const std::vector<Digest> fingerprints_;  // one a device: its target's
   TuningQueue tuning_queue_;
   ProgramStore store_;
+  CarryPlaces carry_places_;
   Recordings recordings_;
   // Ends sessions as their leases run out.
   std::thread lease_watch_;

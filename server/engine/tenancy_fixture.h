@@ -41,8 +41,10 @@ class EngineWithTenants {
                                 compiler::CompileObserver* observer) -> absl::StatusOr<CompiledProgram> {
       ++compiles_;
       if (working_ != nullptr) working_();
-      if (ending_ != nullptr) KILN_RETURN_IF_ERROR(ending_());
-      observer->OnPart(compiler::CompilePart::kCode, SteadyNow(), SteadyNow());
+      const absl::Time begin = SteadyNow();
+      absl::Status ended = ending_ == nullptr ? absl::OkStatus() : ending_();
+      observer->OnPart(compiler::CompilePart::kCode, begin, SteadyNow());
+      if (!ended.ok()) return ended;
       v1::Executable executable;
       *executable.mutable_target() = target;
       v1::Kernel& kernel = *executable.add_kernels();

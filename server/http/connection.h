@@ -16,7 +16,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/synchronization/mutex.h"
-#include "server/http/byte_budget.h"
+#include "base/byte_budget.h"
 #include "server/http/message.h"
 
 namespace boost::asio {

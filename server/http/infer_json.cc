@@ -24,6 +24,7 @@ using nlohmann::json;
 using Parameters = google::protobuf::Map<std::string, inference::InferParameter>;
 
 constexpr char kBinaryOutput[] = "binary_data_output", kBinary[] = "binary_data", kBinarySize[] = "binary_data_size";
+constexpr char kRegion[] = "shared_memory_region", kStrings[] = "BYTES";
 
 // An object of the body, and where it stands there: "inputs[0]", or nothing for the body itself.
 struct Place {
@@ -74,6 +75,33 @@ absl::Status ToParameter(const Place& place, const std::string& name, const json
     default:
       return BadField(place.Of("parameters"),
                       absl::StrCat("has ", Shown(name), ", which is no string, number, true or false"));
+  }
+}
+
+json ToJson(const Parameters& parameters) {
+  json made = json::object();
+  for (const auto& [name, value] : parameters) {
+    switch (value.parameter_choice_case()) {
+      case inference::InferParameter::kBoolParam: made[name] = value.bool_param(); break;
+      case inference::InferParameter::kInt64Param: made[name] = value.int64_param(); break;
+      case inference::InferParameter::kUint64Param: made[name] = value.uint64_param(); break;
+      case inference::InferParameter::kDoubleParam: made[name] = value.double_param(); break;
+      case inference::InferParameter::kStringParam: made[name] = value.string_param(); break;
+      case inference::InferParameter::PARAMETER_CHOICE_NOT_SET: break;
+    }
+  }
+  return made;
+}
+
+// Elements of BYTES, each with its length before it, as strings.
+void WriteStrings(absl::string_view bytes, std::string& text) {
+  for (bool is_first = true; bytes.size() >= 4; is_first = false) {
+    uint32_t size = 0;
+    for (int i = 0; i < 4; ++i) size |= uint32_t{static_cast<unsigned char>(bytes[i])} << (8 * i);
+    bytes.remove_prefix(4);
+    const std::string element(bytes.substr(0, size));
+    absl::StrAppend(&text, is_first ? "" : ",", json(element).dump(-1, ' ', false, json::error_handler_t::replace));
+    bytes.remove_prefix(element.size());
   }
 }
 
@@ -185,11 +213,16 @@ absl::Status TakeBinary(const Place& place, const json& size, absl::string_view&
 absl::Status ReadInput(const Place& place, absl::string_view& binary, inference::ModelInferRequest& request) {
   KILN_RETURN_IF_ERROR(CheckMembers(place, {"name", "datatype", "shape", "parameters", "data"}));
   auto& input = *request.add_inputs();
-  std::string& bytes = *request.add_raw_input_contents();
   KILN_ASSIGN_OR_RETURN(*input.mutable_name(), Text(place, "name"));
   KILN_ASSIGN_OR_RETURN(*input.mutable_datatype(), Text(place, "datatype"));
   KILN_RETURN_IF_ERROR(ReadShape(place, *input.mutable_shape()));
   KILN_ASSIGN_OR_RETURN(const json* const size, ReadParameters(place, kBinarySize, *input.mutable_parameters()));
+  // One that is in shared memory has no bytes here.
+  if (input.parameters().contains(kRegion)) {
+    if (size == nullptr && place.Find("data") == nullptr) return absl::OkStatus();
+    return place.Bad(absl::StrCat("parameters.", kRegion), "comes beside data; send one of the two");
+  }
+  std::string& bytes = *request.add_raw_input_contents();
   if (size != nullptr) return TakeBinary(place, *size, binary, bytes);
   const JsonDatatype* const datatype = JsonDatatypeOf(input.datatype());
   if (datatype == nullptr) {
@@ -271,6 +304,10 @@ absl::StatusOr<HttpAnswer> WriteInferResponse(const inference::ModelInferRespons
     const std::string& bytes = response.raw_output_contents(i);
     absl::StrAppend(&text, i == 0 ? "" : ",", "{\"name\":", quoted(output.name()), ",\"datatype\":\"",
                     output.datatype(), "\",\"shape\":[", absl::StrJoin(output.shape(), ","), "],");
+    if (output.parameters().contains(kRegion)) {
+      absl::StrAppend(&text, "\"parameters\":", ToJson(output.parameters()).dump(), "}");
+      continue;
+    }
     const auto named = binary.named.find(output.name());
     if (named == binary.named.end() ? binary.others : named->second) {
       absl::StrAppend(&text, "\"parameters\":{\"", kBinarySize, "\":", bytes.size(), "}}");
@@ -279,7 +316,8 @@ absl::StatusOr<HttpAnswer> WriteInferResponse(const inference::ModelInferRespons
     }
     const JsonDatatype* const datatype = JsonDatatypeOf(output.datatype());
     in_json += bytes.size();
-    const bool has_words = datatype != nullptr && datatype->write != nullptr;
+    const bool is_text = output.datatype() == kStrings;
+    const bool has_words = is_text || (datatype != nullptr && datatype->write != nullptr);
     if (!has_words || in_json > kMaxJsonTensors) {
       return BadField("outputs", absl::StrCat("the output ", Shown(output.name()), " is ", output.datatype(), " of ",
                                               bytes.size(), " bytes, which JSON ",
@@ -289,7 +327,8 @@ absl::StatusOr<HttpAnswer> WriteInferResponse(const inference::ModelInferRespons
                                               "request's parameters.", kBinaryOutput));
     }
     absl::StrAppend(&text, "\"data\":[");
-    for (size_t at = 0; at + datatype->bytes <= bytes.size(); at += datatype->bytes) {
+    if (is_text) WriteStrings(bytes, text);
+    for (size_t at = 0; !is_text && at + datatype->bytes <= bytes.size(); at += datatype->bytes) {
       if (at != 0) text += ',';
       datatype->write(bytes.data() + at, text);
     }

@@ -195,6 +195,23 @@ TEST(ReadInferRequest, OtherParametersGoOn) {
   EXPECT_EQ(parameters.at("e").uint64_param(), UINT64_MAX);
 }
 
+TEST(ReadInferRequest, TensorsInRegionsHaveNoBytesHere) {
+  const Read read = ReadBody(R"({"inputs":[
+      {"name":"a","datatype":"INT8","shape":[1],"data":[7]},
+      {"name":"b","datatype":"FP16","shape":[2],
+       "parameters":{"shared_memory_region":"in","shared_memory_byte_size":4,"shared_memory_offset":8}}],
+      "outputs":[{"name":"y","parameters":{"shared_memory_region":"out","shared_memory_byte_size":9}}]})");
+  ASSERT_TRUE(read.status.ok()) << read.status;
+  EXPECT_EQ(read.request.inputs(1).parameters().at("shared_memory_region").string_param(), "in");
+  EXPECT_EQ(read.request.inputs(1).parameters().at("shared_memory_offset").int64_param(), 8);
+  EXPECT_EQ(read.request.outputs(0).parameters().at("shared_memory_byte_size").int64_param(), 9);
+  ASSERT_EQ(read.request.raw_input_contents_size(), 1);
+  EXPECT_EQ(read.request.raw_input_contents(0), "\7");
+  const Read both = ReadBody(R"({"inputs":[{"name":"a","datatype":"INT8","shape":[1],"data":[7],
+      "parameters":{"shared_memory_region":"in","shared_memory_byte_size":1}}]})");
+  EXPECT_EQ(DetailOf(both.status)->field(), "inputs[0].parameters.shared_memory_region");
+}
+
 inference::ModelInferResponse Response() {
   inference::ModelInferResponse response;
   response.set_model_name("m");
@@ -233,6 +250,34 @@ TEST(WriteInferResponse, BinaryOutputsStandBehind) {
             R"({"name":"z","datatype":"BOOL","shape":[2],"data":[false,true]}]})");
   EXPECT_EQ(answer->body.substr(*answer->json_bytes), Response().raw_output_contents(0));
   EXPECT_EQ(answer->type, "application/octet-stream");
+}
+
+TEST(WriteInferResponse, WhatIsInARegionIsSaidAndNotSent) {
+  inference::ModelInferResponse response = Response();
+  auto& parameters = *response.mutable_outputs(0)->mutable_parameters();
+  parameters["shared_memory_region"].set_string_param("o\"ut");
+  parameters["shared_memory_byte_size"].set_int64_param(16);
+  response.set_raw_output_contents(0, "");
+  BinaryOutputs binary;
+  binary.others = true;
+  const auto answer = WriteInferResponse(response, binary);
+  ASSERT_TRUE(answer.ok() && answer->json_bytes.has_value());
+  EXPECT_EQ(answer->body.substr(0, *answer->json_bytes),
+            R"({"model_name":"m","model_version":"3","outputs":[{"name":"y","datatype":"FP32","shape":[2,2],)"
+            R"("parameters":{"shared_memory_byte_size":16,"shared_memory_region":"o\"ut"}},)"
+            R"({"name":"z","datatype":"BOOL","shape":[2],"parameters":{"binary_data_size":2}}]})");
+  EXPECT_EQ(answer->body.substr(*answer->json_bytes), response.raw_output_contents(1));
+}
+
+TEST(WriteInferResponse, StringsAreStrings) {
+  inference::ModelInferResponse response = Response();
+  response.mutable_outputs()->RemoveLast();
+  response.mutable_outputs(0)->set_datatype("BYTES");
+  response.set_raw_output_contents(0, std::string("\3\0\0\0a\"b\0\0\0\0\2\0\0\0:1", 17));
+  const auto answer = WriteInferResponse(response, {});
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  EXPECT_NE(answer->body.find(R"("datatype":"BYTES","shape":[2,2],"data":["a\"b","",":1"]})"), std::string::npos)
+      << answer->body;
 }
 
 TEST(WriteInferResponse, WhatJsonDoesNotCarryIsRefused) {

@@ -2,6 +2,7 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include <map>
 #include <nlohmann/json.hpp>
 #include <utility>
 #include <variant>
@@ -16,7 +17,9 @@
 #include "server/http/infer_json.h"
 #include "server/http/json_text.h"
 #include "server/http/routes.h"
+#include "server/http/settings_json.h"
 #include "server/messages/status.h"
+#include "server/port/local_peer.h"
 #include "server/services/requests/codec.h"
 
 namespace kiln::server {
@@ -76,6 +79,8 @@ class InferenceHttp final : public HttpService {
     if (!asked.authorization.empty()) exchange->context.AddMetadata("authorization", asked.authorization);
     if (!asked.traceparent.empty() && IsPrintable(asked.traceparent))
       exchange->context.AddMetadata("traceparent", asked.traceparent);
+    if (options_.peers != nullptr)
+      exchange->context.AddMetadata(HttpPeers::kMetadata, options_.peers->Saying(asked.peer));
     const size_t bytes = asked.body.size();
     if (bytes <= kSmallRequest) {
       Begin(exchange);
@@ -104,6 +109,14 @@ class InferenceHttp final : public HttpService {
         case Rpc::kRepositoryIndex: return RepositoryIndex(exchange);
         case Rpc::kRepositoryModelLoad: return RepositoryModelLoad(exchange);
         case Rpc::kRepositoryModelUnload: return RepositoryModelUnload(exchange);
+        case Rpc::kSystemSharedMemoryStatus: return SystemSharedMemoryStatus(exchange);
+        case Rpc::kSystemSharedMemoryRegister: return SystemSharedMemoryRegister(exchange);
+        case Rpc::kSystemSharedMemoryUnregister: return SystemSharedMemoryUnregister(exchange);
+        case Rpc::kCudaSharedMemoryStatus: return CudaSharedMemoryStatus(exchange);
+        case Rpc::kCudaSharedMemoryRegister: return CudaSharedMemoryRegister(exchange);
+        case Rpc::kCudaSharedMemoryUnregister: return CudaSharedMemoryUnregister(exchange);
+        case Rpc::kTraceSetting: return TraceSetting(exchange);
+        case Rpc::kLogSettings: return LogSettings(exchange);
       }
       return absl::InternalError("no such RPC");
     }();
@@ -237,6 +250,95 @@ class InferenceHttp final : public HttpService {
     return Ask<inference::RepositoryModelUnloadRequest, inference::RepositoryModelUnloadResponse>(
         exchange, std::move(request), KILN_START(RepositoryModelUnload),
         [](const auto&) { return JsonAnswer(json::object()); });
+  }
+
+  // A request for a region, by the name of its path; without one, for all.
+  template <typename Request>
+  static Request OfRegion(const ExchangePtr& exchange) {
+    Request request;
+    request.set_name(exchange->routed.region);
+    return request;
+  }
+
+  // A list of regions, as Triton has it.
+  template <typename Response>
+  static Answered RegionsAnswer(const Response& response) {
+    json rows = json::array();
+    for (const auto& [name, row] : std::map(response.regions().begin(), response.regions().end()))
+      rows.push_back(ToJson(row));
+    return JsonAnswer(rows);
+  }
+
+  absl::Status SystemSharedMemoryStatus(const ExchangePtr& exchange) {
+    using Response = inference::SystemSharedMemoryStatusResponse;
+    return Ask<inference::SystemSharedMemoryStatusRequest, Response>(
+        exchange, OfRegion<inference::SystemSharedMemoryStatusRequest>(exchange), KILN_START(SystemSharedMemoryStatus),
+        RegionsAnswer<Response>);
+  }
+
+  absl::Status SystemSharedMemoryRegister(const ExchangePtr& exchange) {
+    KILN_ASSIGN_OR_RETURN(const json body, ParseJson(exchange->request.body));
+    auto request = OfRegion<inference::SystemSharedMemoryRegisterRequest>(exchange);
+    for (const auto& [name, value] : body.items()) {
+      if (name == "key" && value.is_string()) {
+        request.set_key(value.get<std::string>());
+      } else if (name == "offset" && value.is_number_unsigned()) {
+        request.set_offset(value.get<uint64_t>());
+      } else if (name == "byte_size" && value.is_number_unsigned()) {
+        request.set_byte_size(value.get<uint64_t>());
+      } else {
+        return BadField(Shown(name), "is none of a string \"key\" and numbers \"offset\" and \"byte_size\" from 0 on");
+      }
+    }
+    return Ask<inference::SystemSharedMemoryRegisterRequest, inference::SystemSharedMemoryRegisterResponse>(
+        exchange, std::move(request), KILN_START(SystemSharedMemoryRegister),
+        [](const auto&) { return JsonAnswer(json::object()); });
+  }
+
+  absl::Status SystemSharedMemoryUnregister(const ExchangePtr& exchange) {
+    return Ask<inference::SystemSharedMemoryUnregisterRequest, inference::SystemSharedMemoryUnregisterResponse>(
+        exchange, OfRegion<inference::SystemSharedMemoryUnregisterRequest>(exchange),
+        KILN_START(SystemSharedMemoryUnregister), [](const auto&) { return JsonAnswer(json::object()); });
+  }
+
+  absl::Status CudaSharedMemoryStatus(const ExchangePtr& exchange) {
+    using Response = inference::CudaSharedMemoryStatusResponse;
+    return Ask<inference::CudaSharedMemoryStatusRequest, Response>(
+        exchange, OfRegion<inference::CudaSharedMemoryStatusRequest>(exchange), KILN_START(CudaSharedMemoryStatus),
+        RegionsAnswer<Response>);
+  }
+
+  // What it says is not looked at: none is taken.
+  absl::Status CudaSharedMemoryRegister(const ExchangePtr& exchange) {
+    return Ask<inference::CudaSharedMemoryRegisterRequest, inference::CudaSharedMemoryRegisterResponse>(
+        exchange, OfRegion<inference::CudaSharedMemoryRegisterRequest>(exchange), KILN_START(CudaSharedMemoryRegister),
+        [](const auto&) { return JsonAnswer(json::object()); });
+  }
+
+  absl::Status CudaSharedMemoryUnregister(const ExchangePtr& exchange) {
+    return Ask<inference::CudaSharedMemoryUnregisterRequest, inference::CudaSharedMemoryUnregisterResponse>(
+        exchange, OfRegion<inference::CudaSharedMemoryUnregisterRequest>(exchange),
+        KILN_START(CudaSharedMemoryUnregister), [](const auto&) { return JsonAnswer(json::object()); });
+  }
+
+  // Of a path that reads without one: what else comes does not count.
+  static absl::string_view BodyOf(const ExchangePtr& exchange) {
+    return exchange->routed.route->has_body ? absl::string_view(exchange->request.body) : "";
+  }
+
+  absl::Status TraceSetting(const ExchangePtr& exchange) {
+    KILN_ASSIGN_OR_RETURN(inference::TraceSettingRequest request, ReadTraceSettings(BodyOf(exchange)));
+    request.set_model_name(exchange->routed.model);
+    return Ask<inference::TraceSettingRequest, inference::TraceSettingResponse>(
+        exchange, std::move(request), KILN_START(TraceSetting),
+        [](const auto& response) { return JsonAnswer(WriteTraceSettings(response)); });
+  }
+
+  absl::Status LogSettings(const ExchangePtr& exchange) {
+    KILN_ASSIGN_OR_RETURN(inference::LogSettingsRequest request, ReadLogSettings(BodyOf(exchange)));
+    return Ask<inference::LogSettingsRequest, inference::LogSettingsResponse>(
+        exchange, std::move(request), KILN_START(LogSettings),
+        [](const auto& response) { return JsonAnswer(WriteLogSettings(response)); });
   }
 
 #undef KILN_START

@@ -15,10 +15,14 @@
 
 namespace kiln::server {
 
+class HttpPeers;
+
 struct InferenceHttpOptions {
   // Whether requests have to name the port by an address or by localhost: where nothing else keeps out a page of a
   // stranger's that a browser on this machine has open, and whose name leads here.
   bool local_names_only = false;
+  // By which calls say for whom they are; outlives the service. Null: they do not.
+  const HttpPeers* peers = nullptr;
 };
 
 // `server` is the way into this process; `requests`, whose threads convert large messages, outlives what is returned.

@@ -7,7 +7,6 @@
 #include "absl/algorithm/container.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
@@ -34,11 +33,23 @@ constexpr Route kRoutes[] = {
     {"POST", "/v2/repository/index", Rpc::kRepositoryIndex, false},
     {"POST", "/v2/repository/models/{model}/load", Rpc::kRepositoryModelLoad, false},
     {"POST", "/v2/repository/models/{model}/unload", Rpc::kRepositoryModelUnload, false},
+    {"GET", "/v2/systemsharedmemory/status", Rpc::kSystemSharedMemoryStatus, false},
+    {"GET", "/v2/systemsharedmemory/region/{region}/status", Rpc::kSystemSharedMemoryStatus, false},
+    {"POST", "/v2/systemsharedmemory/region/{region}/register", Rpc::kSystemSharedMemoryRegister, true},
+    {"POST", "/v2/systemsharedmemory/unregister", Rpc::kSystemSharedMemoryUnregister, false},
+    {"POST", "/v2/systemsharedmemory/region/{region}/unregister", Rpc::kSystemSharedMemoryUnregister, false},
+    {"GET", "/v2/cudasharedmemory/status", Rpc::kCudaSharedMemoryStatus, false},
+    {"GET", "/v2/cudasharedmemory/region/{region}/status", Rpc::kCudaSharedMemoryStatus, false},
+    {"POST", "/v2/cudasharedmemory/region/{region}/register", Rpc::kCudaSharedMemoryRegister, true},
+    {"POST", "/v2/cudasharedmemory/unregister", Rpc::kCudaSharedMemoryUnregister, false},
+    {"POST", "/v2/cudasharedmemory/region/{region}/unregister", Rpc::kCudaSharedMemoryUnregister, false},
+    {"GET", "/v2/trace/setting", Rpc::kTraceSetting, false},
+    {"POST", "/v2/trace/setting", Rpc::kTraceSetting, true},
+    {"GET", "/v2/models/{model}/trace/setting", Rpc::kTraceSetting, false},
+    {"POST", "/v2/models/{model}/trace/setting", Rpc::kTraceSetting, true},
+    {"GET", "/v2/logging", Rpc::kLogSettings, false},
+    {"POST", "/v2/logging", Rpc::kLogSettings, true},
 };
-
-// Extensions of the protocol that are not served, whatever follows.
-constexpr absl::string_view kNotServed[] = {"/v2/systemsharedmemory/", "/v2/cudasharedmemory/", "/v2/trace/",
-                                            "/v2/logging"};
 
 // Without escapes; none if one of them is broken.
 std::optional<std::string> Decoded(absl::string_view text) {
@@ -61,17 +72,18 @@ using Segments = std::vector<absl::string_view>;
 std::optional<Routed> Match(const Route& route, const Segments& path) {
   const Segments pattern = absl::StrSplit(route.path, '/');
   if (pattern.size() != path.size()) return std::nullopt;
-  Routed routed{&route, {}, {}};
+  Routed routed{&route, {}, {}, {}};
   for (size_t i = 0; i < path.size(); ++i) {
     std::string* const name = pattern[i] == "{model}"     ? &routed.model
                               : pattern[i] == "{version}" ? &routed.version
+                              : pattern[i] == "{region}"  ? &routed.region
                                                           : nullptr;
     if (name == nullptr) {
       if (pattern[i] != path[i]) return std::nullopt;
       continue;
     }
     auto decoded = Decoded(path[i]);
-    // No model has another name.
+    // No model has another name, and no region.
     if (!decoded.has_value() || decoded->empty() || !absl::c_all_of(*decoded, absl::ascii_isgraph)) return std::nullopt;
     *name = *std::move(decoded);
   }
@@ -97,10 +109,6 @@ std::variant<Routed, HttpAnswer> FindRoute(absl::string_view method, absl::strin
     HttpAnswer answer = ErrorAnswer(405, absl::StrCat("this path takes ", absl::StrJoin(others, " or "), " alone"));
     answer.allow = absl::StrJoin(others, ", ");
     return answer;
-  }
-  for (const absl::string_view prefix : kNotServed) {
-    if (absl::StartsWith(absl::StrCat(path, "/"), prefix))
-      return ErrorAnswer(501, "this extension of the protocol is not served");
   }
   return ErrorAnswer(404, "there is no such path; docs/serving.md lists those that there are");
 }

@@ -23,11 +23,19 @@ enum class Rpc : unsigned char {
   kRepositoryIndex,
   kRepositoryModelLoad,
   kRepositoryModelUnload,
+  kSystemSharedMemoryStatus,
+  kSystemSharedMemoryRegister,
+  kSystemSharedMemoryUnregister,
+  kCudaSharedMemoryStatus,
+  kCudaSharedMemoryRegister,
+  kCudaSharedMemoryUnregister,
+  kTraceSetting,
+  kLogSettings,
 };
 
 struct Route {
   absl::string_view method;
-  // Segments; {model} and {version} stand for any one.
+  // Segments; {model}, {version} and {region} stand for any one.
   absl::string_view path;
   Rpc rpc;
   bool has_body;  // which has to say how long it is
@@ -36,11 +44,10 @@ absl::Span<const Route> Routes();
 
 struct Routed {
   const Route* route = nullptr;
-  std::string model, version;  // of the path, decoded
+  std::string model, version, region;  // of the path, decoded
 };
 
-// 404 for a path that is none, 405 for another method, 501 for one that is of the protocol and not served. What follows
-// '?' does not count.
+// 404 for a path that is none, 405 for another method. What follows '?' does not count.
 std::variant<Routed, HttpAnswer> FindRoute(absl::string_view method, absl::string_view target);
 
 }  // namespace kiln::server

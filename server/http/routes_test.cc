@@ -60,10 +60,23 @@ TEST(FindRoute, AnotherMethodIsToldWhichThereIs) {
   EXPECT_EQ(Refused("DELETE", "/v2"), 405);
 }
 
-TEST(FindRoute, ExtensionsThatAreNotServedSaySo) {
-  EXPECT_EQ(Refused("GET", "/v2/systemsharedmemory/status"), 501);
-  EXPECT_EQ(Refused("GET", "/v2/logging"), 501);
-  EXPECT_EQ(Refused("POST", "/v2/trace/setting"), 501);
+TEST(FindRoute, RegionsAreNamedByThePath) {
+  const Routed one = Found("POST", "/v2/systemsharedmemory/region/in%2F1/register");
+  EXPECT_EQ(one.route->rpc, Rpc::kSystemSharedMemoryRegister);
+  EXPECT_EQ(one.region, "in/1");
+  EXPECT_EQ(Found("GET", "/v2/systemsharedmemory/status").region, "");
+  EXPECT_EQ(Found("POST", "/v2/cudasharedmemory/unregister").route->rpc, Rpc::kCudaSharedMemoryUnregister);
+  for (const char* target : {"/v2/systemsharedmemory", "/v2/systemsharedmemory/region/a%00b/status",
+                             "/v2/systemsharedmemory/region//status", "/v2/systemsharedmemory/region/a/b/status"})
+    EXPECT_EQ(Refused("GET", target), 404) << target;
+}
+
+TEST(FindRoute, SettingsAreReadAndSetByOnePath) {
+  EXPECT_EQ(Found("GET", "/v2/logging").route->rpc, Rpc::kLogSettings);
+  EXPECT_TRUE(Found("POST", "/v2/logging").route->has_body);
+  EXPECT_EQ(Found("POST", "/v2/models/m/trace/setting").model, "m");
+  EXPECT_EQ(Found("GET", "/v2/trace/setting").model, "");
+  EXPECT_EQ(Refused("DELETE", "/v2/logging"), 405);
 }
 
 }  // namespace

@@ -29,10 +29,12 @@ absl::StatusOr<uint32_t> ParseUnixUser(const std::string& user) {
     }
     number = found->pw_uid;
   }
-  if (number == kUnmapped || number == kNone) {
+  if (!IsOneUser(number)) {
     return absl::InvalidArgumentError(absl::StrCat("unix_user: ", number, " is no one user's"));
   }
   return number;
 }
+
+bool IsOneUser(uint32_t user) { return user != kUnmapped && user != kNone; }
 
 }  // namespace kiln::server

@@ -13,6 +13,9 @@ namespace kiln::server {
 // not have, and for the number under which the kernel shows all that it has no number for.
 absl::StatusOr<uint32_t> ParseUnixUser(const std::string& user);
 
+// Whether it is neither that number nor none.
+bool IsOneUser(uint32_t user);
+
 }  // namespace kiln::server
 
 #endif  // KILN_SERVER_IDENTITY_UNIX_USER_H_

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <tuple>
 #include <utility>
 
@@ -15,6 +16,7 @@
 namespace kiln::server {
 
 struct Logs {
+  std::string format;  // of what is told on standard error
   std::unique_ptr<AuditLog> audit;
   std::unique_ptr<LineLog> access;
   std::unique_ptr<LineLog> slow;
@@ -22,6 +24,7 @@ struct Logs {
   // BAD_ARGUMENT for a file that cannot be written.
   static absl::StatusOr<Logs> Open(const v1::ServerConfig& config) {
     Logs logs;
+    logs.format = config.log_format();
     if (!config.audit_log().empty()) {
       auto lines = LineLog::Open(config.audit_log(), "audit_log");
       if (!lines.ok()) return lines.status();

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/cord.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "base/error.h"
@@ -50,6 +51,8 @@ grpc::Status ToGrpc(const absl::Status& status) {
   wire.set_code(static_cast<int>(full.code()));
   wire.set_message(Shortened(full.message()));
   full.ForEachPayload([&wire](absl::string_view url, const absl::Cord& payload) {
+    // Others are for us alone (server/engine/programs/failed_stages.h).
+    if (!absl::StartsWith(url, "type.googleapis.com/")) return;
     google::protobuf::Any* any = wire.add_details();
     any->set_type_url(std::string(url));
     any->set_value(std::string(payload));

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "absl/strings/cord.h"
 #include "base/error.h"
 
 namespace kiln::server {
@@ -61,6 +62,14 @@ TEST(StatusTest, LongTagsAreShortened) {
   EXPECT_EQ(found->code(), v1::DTYPE_MISMATCH);
   EXPECT_EQ(found->node(), 5u);
   EXPECT_EQ(found->tag().substr(0, 100), std::string(100, 't'));
+}
+
+TEST(StatusTest, WhatIsForUsAloneIsNotSent) {
+  absl::Status status = MakeError(v1::DTYPE_MISMATCH, "no");
+  status.SetPayload("kiln/compile_stages", absl::Cord("times"));
+  const grpc::Status wire = ToGrpc(status);
+  EXPECT_EQ(wire.error_details().find("times"), std::string::npos);
+  EXPECT_EQ(DetailOf(FromGrpc(wire))->code(), v1::DTYPE_MISMATCH);
 }
 
 TEST(StatusTest, NoCharacterIsCut) {

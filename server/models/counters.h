@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <map>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
@@ -12,6 +13,13 @@
 #include "base/account.h"
 
 namespace kiln::server {
+
+// Runs that answered so many requests together.
+struct BatchCounts {
+  uint64_t runs = 0;
+  // Of the request that each began with: parts as below.
+  uint64_t input_ns = 0, infer_ns = 0, output_ns = 0;
+};
 
 // Nanoseconds, all together.
 struct ModelCounts {
@@ -22,6 +30,9 @@ struct ModelCounts {
   // running; and all else, which is copying out and making the answer.
   uint64_t queue_ns = 0, input_ns = 0, infer_ns = 0, output_ns = 0;
   int64_t last_ms = 0;  // since 1970
+  // By how many requests each answered; kMostBatch stands for more, too.
+  static constexpr uint32_t kMostBatch = 1024;
+  std::map<uint32_t, BatchCounts> batches;
 
   void Add(const ModelCounts& other) {
     succeeded += other.succeeded;
@@ -34,15 +45,22 @@ struct ModelCounts {
     infer_ns += other.infer_ns;
     output_ns += other.output_ns;
     last_ms = std::max(last_ms, other.last_ms);
+    for (const auto& [size, counts] : other.batches) {
+      BatchCounts& own = batches[size];
+      own.runs += counts.runs;
+      own.input_ns += counts.input_ns;
+      own.infer_ns += counts.infer_ns;
+      own.output_ns += counts.output_ns;
+    }
   }
 };
 
 // By account of who asked, null for callers that have none. Safe from any thread.
 class ModelCounters {
  public:
-  // A request that came at `begin` and took `whole`, in a run that it is the first of, or not; negative parts are none,
-  // and none is longer than what is left.
-  void Succeeded(const Account* account, bool is_first, absl::Time begin, absl::Duration whole, absl::Duration queue,
+  // A request that came at `begin` and took `whole`, in a run that answered `batch` requests, or 0 for all of these but
+  // the first; negative parts are none, and none is longer than what is left.
+  void Succeeded(const Account* account, uint32_t batch, absl::Time begin, absl::Duration whole, absl::Duration queue,
                  absl::Duration input, absl::Duration infer) {
     uint64_t left = Nanos(whole);
     const auto part = [&left](absl::Duration wanted) {
@@ -53,13 +71,21 @@ class ModelCounters {
     absl::MutexLock lock(&mutex_);
     ModelCounts& counts = counts_[account];
     ++counts.succeeded;
-    counts.runs += is_first ? 1 : 0;
     counts.success_ns += left;
-    counts.infer_ns += part(infer);
+    const uint64_t infer_ns = part(infer);
+    counts.infer_ns += infer_ns;
     counts.queue_ns += part(queue);
-    counts.input_ns += part(input);
+    const uint64_t input_ns = part(input);
+    counts.input_ns += input_ns;
     counts.output_ns += left;
     counts.last_ms = absl::ToUnixMillis(begin);
+    if (batch == 0) return;
+    ++counts.runs;
+    BatchCounts& of_size = counts.batches[std::min(batch, ModelCounts::kMostBatch)];
+    ++of_size.runs;
+    of_size.input_ns += input_ns;
+    of_size.infer_ns += infer_ns;
+    of_size.output_ns += left;
   }
 
   void Failed(const Account* account, absl::Time begin, absl::Duration whole) {

@@ -71,11 +71,16 @@ void FillStatistics(const ServedModel& model, const ModelCounts& counts, inferen
   Set(counts.succeeded, counts.input_ns, *sums.mutable_compute_input());
   Set(counts.succeeded, counts.infer_ns, *sums.mutable_compute_infer());
   Set(counts.succeeded, counts.output_ns, *sums.mutable_compute_output());
-  uint64_t bytes = 0;
-  for (const ServedModel::Weight& weight : model.weights) bytes += weight.memory->slice.bytes;
+  for (const auto& [size, of_size] : counts.batches) {
+    inference::InferBatchStatistics& row = *statistics.add_batch_stats();
+    row.set_batch_size(size);
+    Set(of_size.runs, of_size.input_ns, *row.mutable_compute_input());
+    Set(of_size.runs, of_size.infer_ns, *row.mutable_compute_infer());
+    Set(of_size.runs, of_size.output_ns, *row.mutable_compute_output());
+  }
   inference::MemoryUsage& memory = *statistics.add_memory_usage();
   memory.set_type(std::string(model.device->name()));
-  memory.set_byte_size(bytes);
+  memory.set_byte_size(model.weight_bytes());
 }
 
 void AddToIndex(const ModelRepository::Row& row, inference::RepositoryIndexResponse& answer) {

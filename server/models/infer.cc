@@ -10,7 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "base/error.h"
 #include "inference/grpc_service.pb.h"
-#include "server/messages/not_implemented.h"
+#include "server/models/classify.h"
 
 namespace kiln::server {
 namespace {
@@ -29,17 +29,6 @@ absl::Status Bad(absl::string_view name, absl::string_view what) {
 
 absl::Status BadInput(absl::string_view name, absl::string_view what) {
   return Bad(name, absl::StrCat("input ", Shown(name), " ", what));
-}
-
-// Triton's clients ask with each request whether the last answer of a stream be marked. Here each has one answer.
-constexpr absl::string_view kHarmless = "triton_enable_empty_final_response";
-
-template <typename Message>
-absl::Status NoParameters(const Message& message, absl::string_view what) {
-  for (const auto& [name, value] : message.parameters()) {
-    if (name != kHarmless) return NotImplemented(absl::StrCat(what, "parameters.", name.substr(0, 200)));
-  }
-  return absl::OkStatus();
 }
 
 // No longer than a message may be, whatever came.
@@ -155,6 +144,25 @@ absl::StatusOr<absl::string_view> TypedBytes(const InputTensor& input, const Dat
   return bytes;
 }
 
+// How many bytes the tensor has, of a shape within the model's sizes.
+absl::StatusOr<uint64_t> SizeOf(const InputTensor& input, const Datatype& datatype) {
+  uint64_t bytes = datatype.bytes;
+  for (const int64_t size : input.shape()) {
+    const auto factor = static_cast<uint64_t>(size);
+    if (factor != 0 && bytes > std::numeric_limits<uint64_t>::max() / factor)
+      return BadInput(input.name(), "has more bytes than any memory");
+    bytes *= factor;
+  }
+  return bytes;
+}
+
+absl::Status CheckSize(const InputTensor& input, const Datatype& datatype, uint64_t came) {
+  KILN_ASSIGN_OR_RETURN(const uint64_t wanted, SizeOf(input, datatype));
+  if (came == wanted) return absl::OkStatus();
+  return BadInput(input.name(), absl::StrCat("of shape ", ShapeText(input.shape()), " and ", datatype.name, " has ",
+                                             wanted, " bytes; ", came, " came"));
+}
+
 // The tensor's bytes, as many as its shape says.
 absl::StatusOr<absl::string_view> BytesOf(const InputTensor& input, const std::string* raw, const Datatype& datatype,
                                           std::deque<std::string>& narrowed) {
@@ -166,48 +174,68 @@ absl::StatusOr<absl::string_view> BytesOf(const InputTensor& input, const std::s
   } else {
     KILN_ASSIGN_OR_RETURN(bytes, TypedBytes(input, datatype, narrowed));
   }
-  uint64_t wanted = datatype.bytes;
-  for (const int64_t size : input.shape()) {
-    const auto factor = static_cast<uint64_t>(size);  // within the model's sizes
-    if (factor != 0 && wanted > std::numeric_limits<uint64_t>::max() / factor)
-      return BadInput(input.name(), "has more bytes than any memory");
-    wanted *= factor;
-  }
-  if (bytes.size() != wanted) {
-    return BadInput(input.name(), absl::StrCat("of shape ", ShapeText(input.shape()), " and ", datatype.name, " has ",
-                                               wanted, " bytes; ", bytes.size(), " came"));
-  }
+  KILN_RETURN_IF_ERROR(CheckSize(input, datatype, bytes.size()));
   return bytes;
 }
 
-absl::Status AddInputs(const ServedModel& model, const inference::ModelInferRequest& message, InferRun& run) {
-  const bool is_raw = message.raw_input_contents_size() > 0;
-  if (is_raw && message.raw_input_contents_size() != message.inputs_size()) {
-    return Bad("raw_input_contents", absl::StrCat("there are ", message.raw_input_contents_size(), " of them for ",
-                                                  message.inputs_size(), " inputs; send one for each, or none"));
+// The raw contents, one after the other, for the inputs that are in no region.
+class RawContents {
+ public:
+  static absl::StatusOr<RawContents> Of(const inference::ModelInferRequest& message) {
+    int in_message = 0;
+    for (const InputTensor& input : message.inputs()) in_message += IsInRegion(input.parameters()) ? 0 : 1;
+    const int raw = message.raw_input_contents_size();
+    if (raw == 0 || raw == in_message) return RawContents(message);
+    return Bad("raw_input_contents", absl::StrCat("there are ", raw, " of them for ", in_message, " inputs",
+                                                  in_message == message.inputs_size() ? "" : " that are in no region",
+                                                  "; send one for each, or none"));
   }
+
+  // Null where there are none.
+  const std::string* Next() {
+    return next_ < message_.raw_input_contents_size() ? &message_.raw_input_contents(next_++) : nullptr;
+  }
+
+ private:
+  explicit RawContents(const inference::ModelInferRequest& message) : message_(message) {}
+
+  const inference::ModelInferRequest& message_;
+  int next_ = 0;
+};
+
+absl::Status AddTensor(const ServedModel::Input& input, const InputTensor& sent, RawContents& raw, InferRun& run) {
+  KILN_ASSIGN_OR_RETURN(TensorOptions options, ReadTensorOptions(sent.parameters(), TensorKind::kInput, sent.name()));
+  absl::string_view bytes;
+  if (options.region.has_value()) {
+    if (sent.has_contents()) return BadInput(sent.name(), "has contents beside a region; send one of the two");
+    KILN_RETURN_IF_ERROR(CheckSize(sent, *input.datatype, options.region->bytes));
+    const auto argument = input.used ? std::make_optional(run.request.arguments.size()) : std::nullopt;
+    run.in_regions.push_back({sent.name(), argument, *std::move(options.region)});
+  } else {
+    KILN_ASSIGN_OR_RETURN(bytes, BytesOf(sent, raw.Next(), *input.datatype, run.narrowed));
+  }
+  if (input.used) run.request.arguments.push_back({input.slot, TensorView{input.datatype->dtype, sent.shape(), bytes}});
+  return absl::OkStatus();
+}
+
+absl::Status AddInputs(const ServedModel& model, const inference::ModelInferRequest& message, InferRun& run) {
+  KILN_ASSIGN_OR_RETURN(RawContents raw, RawContents::Of(message));
   Binding binding{std::vector<std::optional<int64_t>>(model.variables.size()),
                   std::vector<const ServedModel::Input*>(model.variables.size())};
   std::vector<bool> given(model.inputs.size());
-  for (int i = 0; i < message.inputs_size(); ++i) {
-    const InputTensor& sent = message.inputs(i);
+  for (const InputTensor& sent : message.inputs()) {
     const auto found = std::find_if(model.inputs.begin(), model.inputs.end(),
                                     [&](const ServedModel::Input& each) { return each.name == sent.name(); });
     if (found == model.inputs.end()) return BadInput(sent.name(), "is none of the model's");
     const auto place = static_cast<size_t>(found - model.inputs.begin());
     if (given[place]) return BadInput(sent.name(), "comes twice");
     given[place] = true;
-    KILN_RETURN_IF_ERROR(NoParameters(sent, "inputs."));
     if (sent.datatype() != found->datatype->name) {
       return BadInput(sent.name(),
                       absl::StrCat("is ", Shown(sent.datatype()), "; the model takes ", found->datatype->name));
     }
     KILN_RETURN_IF_ERROR(BindShape(model, *found, sent.shape(), binding));
-    KILN_ASSIGN_OR_RETURN(
-        const absl::string_view bytes,
-        BytesOf(sent, is_raw ? &message.raw_input_contents(i) : nullptr, *found->datatype, run.narrowed));
-    if (found->used)
-      run.request.arguments.push_back({found->slot, TensorView{found->datatype->dtype, sent.shape(), bytes}});
+    KILN_RETURN_IF_ERROR(AddTensor(*found, sent, raw, run));
   }
   for (size_t i = 0; i < given.size(); ++i) {
     if (!given[i]) return BadInput(model.inputs[i].name, "is missing");
@@ -225,20 +253,23 @@ absl::Status AddOutputs(const ServedModel& model, const inference::ModelInferReq
                                     [&](const ServedModel::Output& each) { return each.name == wanted.name(); });
     if (found == model.outputs.end())
       return Bad(wanted.name(), absl::StrCat("output ", Shown(wanted.name()), " is none of the model's"));
-    KILN_RETURN_IF_ERROR(NoParameters(wanted, "outputs."));
+    KILN_ASSIGN_OR_RETURN(TensorOptions options,
+                          ReadTensorOptions(wanted.parameters(), TensorKind::kOutput, wanted.name()));
     const auto place = static_cast<size_t>(found - model.outputs.begin());
     if (std::find(run.outputs.begin(), run.outputs.end(), place) != run.outputs.end())
       return Bad(wanted.name(), absl::StrCat("output ", Shown(wanted.name()), " is asked for twice"));
     run.outputs.push_back(place);
+    run.output_options.push_back(std::move(options));
   }
   for (size_t i = 0; message.outputs().empty() && i < model.outputs.size(); ++i) run.outputs.push_back(i);
+  run.output_options.resize(run.outputs.size());
   return absl::OkStatus();
 }
 
 }  // namespace
 
 absl::Status ToRun(const ServedModel& model, const inference::ModelInferRequest& message, InferRun& run) {
-  KILN_RETURN_IF_ERROR(NoParameters(message, ""));
+  KILN_RETURN_IF_ERROR(CheckRequestParameters(message.parameters()));
   KILN_RETURN_IF_ERROR(AddInputs(model, message, run));
   KILN_RETURN_IF_ERROR(AddOutputs(model, message, run));
   for (const ServedModel::Weight& weight : model.weights) run.request.arguments.push_back({weight.slot, weight.memory});
@@ -247,19 +278,38 @@ absl::Status ToRun(const ServedModel& model, const inference::ModelInferRequest&
   return absl::OkStatus();
 }
 
-void FillInferResponse(const ServedModel& model, const inference::ModelInferRequest& message, const InferRun& run,
-                       ExecuteResult& result, inference::ModelInferResponse& answer) {
+absl::Status FillInferResponse(const ServedModel& model, const inference::ModelInferRequest& message,
+                               const InferRun& run, ExecuteResult& result, inference::ModelInferResponse& answer) {
   answer.set_model_name(model.name);
   answer.set_model_version(absl::StrCat(model.version));
   answer.set_id(message.id());
-  for (const size_t place : run.outputs) {
+  for (size_t i = 0; i < run.outputs.size(); ++i) {
+    const ServedModel::Output& made = model.outputs[run.outputs[i]];
+    const TensorOptions& options = run.output_options[i];
+    ResultValue& value = result.results[run.outputs[i]];
     auto& output = *answer.add_outputs();
-    output.set_name(model.outputs[place].name);
-    output.set_datatype(std::string(model.outputs[place].datatype->name));
-    ResultValue& value = result.results[place];
+    output.set_name(made.name);
+    if (options.classes != 0) {
+      // What each call decides the number of are rows, of which each has its classes.
+      const bool has_rows = made.shape.size() > 1 && made.shape[0] < 0;
+      std::optional<size_t> rows;
+      if (has_rows) rows = static_cast<size_t>(value.shape[0]);
+      KILN_ASSIGN_OR_RETURN(Classes classes, GreatestOf(*made.datatype, value.data, rows, options.classes));
+      output.set_datatype(std::string(kBytesDatatype));
+      output.mutable_shape()->Add(classes.shape.begin(), classes.shape.end());
+      answer.add_raw_output_contents(std::move(classes.bytes));
+      continue;
+    }
+    output.set_datatype(std::string(made.datatype->name));
     output.mutable_shape()->Add(value.shape.begin(), value.shape.end());
+    if (options.region.has_value()) {
+      AddRegion({options.region->region, options.region->offset, value.data.size()}, *output.mutable_parameters());
+      value.data.clear();
+    }
+    // Also for what is in a region: as many as there are outputs.
     answer.add_raw_output_contents(std::move(value.data));
   }
+  return absl::OkStatus();
 }
 
 }  // namespace kiln::server

@@ -58,6 +58,12 @@ struct ServedModel {
   std::vector<Variable> variables;
   std::vector<Output> outputs;  // in the order of the program's results
   std::vector<Weight> weights;
+  // Of the weights, in the device's memory; those that other models have, too, count for each.
+  uint64_t weight_bytes() const {
+    uint64_t bytes = 0;
+    for (const Weight& weight : weights) bytes += weight.memory->slice.bytes;
+    return bytes;
+  }
   mutable ModelCounters counters;
 };
 

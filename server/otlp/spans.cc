@@ -80,7 +80,10 @@ class Writer {
       const Within made = Add(itself_, kPartNames[part], time);
       if (static_cast<Part>(part) == Part::kDevice) device = made;
       if (static_cast<Part>(part) == Part::kCompile && stages != nullptr) {
-        for (const StageTime& stage : stages->all()) Add(made, NameOf(stage.stage), Clamped(stage.time, time));
+        for (const StageTime& stage : stages->all()) {
+          Add(made, NameOf(stage.stage), Clamped(stage.time, time));
+          if (stage.failed) AddText(*spans_.mutable_spans(spans_.spans_size() - 1), "kiln.failed", "true");
+        }
       }
       before = time.end_ns;
     }

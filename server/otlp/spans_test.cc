@@ -132,6 +132,7 @@ TEST(Spans, StagesAreChildrenOfTheCompilation) {
   CompileStages stages;
   stages.Add(CompileStage::kWait, absl::FromUnixNanos(1090), absl::FromUnixNanos(1120));
   stages.Add(CompileStage::kCode, absl::FromUnixNanos(1120), absl::FromUnixNanos(1190));
+  stages.Fail();
   const std::vector<Span> spans = SpansOf(call, {}, &stages);
   ASSERT_EQ(spans.size(), 8);
   const Span &compile = spans[2], &wait = spans[3], &code = spans[4];
@@ -143,6 +144,8 @@ TEST(Spans, StagesAreChildrenOfTheCompilation) {
   EXPECT_EQ(code.name(), "code");
   EXPECT_EQ(code.parent_span_id(), compile.span_id());
   EXPECT_EQ(code.end_time_unix_nano(), 1180) << "as its parent";
+  EXPECT_EQ(AttributesOf(code)["kiln.failed"], "true");
+  EXPECT_EQ(wait.attributes_size(), 0);
   EXPECT_EQ(spans[5].name(), "queue");
   EXPECT_EQ(spans[5].parent_span_id(), spans[0].span_id());
 }

@@ -57,8 +57,8 @@ size_t MaxConnections() {
 }
 
 absl::StatusOr<std::unique_ptr<Port>> Port::Open(const std::string& listen, Connections::Limits limits,
-                                                 std::shared_ptr<spdlog::logger> log) {
-  auto sockets = ListeningSockets::Open(listen);
+                                                 std::shared_ptr<spdlog::logger> log, const SocketAccess& access) {
+  auto sockets = ListeningSockets::Open(listen, access);
   if (!sockets.ok()) return std::move(sockets).status();
   return std::unique_ptr<Port>(new Port(*std::move(sockets), limits, std::move(log)));
 }

@@ -34,9 +34,10 @@ class Port {
   // Takes the descriptor over: `listener` is the one that it came by.
   using HandOver = std::function<void(int listener, int connection)>;
 
-  // Listens. UNAVAILABLE if the address cannot be had.
+  // Listens. UNAVAILABLE if the address cannot be had. `access` is that of a Unix socket's file.
   static absl::StatusOr<std::unique_ptr<Port>> Open(const std::string& listen, Connections::Limits limits,
-                                                    std::shared_ptr<spdlog::logger> log);
+                                                    std::shared_ptr<spdlog::logger> log,
+                                                    const SocketAccess& access = {});
   // Stops.
   ~Port();
 

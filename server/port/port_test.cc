@@ -231,6 +231,16 @@ TEST_F(PortTest, UnixSockets) {
   ASSERT_EQ(bind(left, reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
   close(left);
   EXPECT_TRUE(Port::Open("unix:" + path, {8, 8}, log_).ok());
+  // Others may connect as far as they are let in, whatever the process makes of its other files.
+  const mode_t before = umask(0077);
+  for (const mode_t wanted : {0666, 0660, 0600}) {
+    const auto port = Port::Open("unix:" + path, {8, 8}, log_, {wanted, {}});
+    ASSERT_TRUE(port.ok()) << port.status();
+    struct stat file = {};
+    ASSERT_EQ(stat(path.c_str(), &file), 0);
+    EXPECT_EQ(file.st_mode & 07777, wanted);
+  }
+  EXPECT_EQ(umask(before), 0077u);
   close(creat(path.c_str(), 0600));
   EXPECT_FALSE(Port::Open("unix:" + path, {8, 8}, log_).ok());
   unlink(path.c_str());

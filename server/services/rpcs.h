@@ -58,8 +58,8 @@
   ROW(DebugService, State, State, UNARY, kDebug)               \
   ROW(DebugService, Time, Time, UNARY, kDebug)                 \
   ROW(DebugService, Evict, Evict, UNARY, kDebug)               \
-  ROW(DebugService, Export, Export, NO_DOWNLOAD, kAdmin)       \
-  ROW(DebugService, Import, Import, NO_UPLOAD, kAdmin)
+  ROW(DebugService, Export, Export, DOWNLOAD, kDebug)          \
+  ROW(DebugService, Import, Import, UPLOAD, kAdmin)
 
 #define KILN_SESSION_RPCS(ROW)                              \
   ROW(SessionService, Open, OpenSession, UNARY, kExecute)   \
@@ -86,27 +86,27 @@
   KILN_COLLECTIVE_RPCS(ROW)
 
 // Package inference, which is not ours: the open inference protocol.
-#define KILN_INFERENCE_RPCS(ROW)                                                                            \
-  ROW(GRPCInferenceService, ServerLive, ServerLive, UNARY, kExecute)                                        \
-  ROW(GRPCInferenceService, ServerReady, ServerReady, UNARY, kExecute)                                      \
-  ROW(GRPCInferenceService, ModelReady, ModelReady, UNARY, kExecute)                                        \
-  ROW(GRPCInferenceService, ServerMetadata, ServerMetadata, UNARY, kExecute)                                \
-  ROW(GRPCInferenceService, ModelMetadata, ModelMetadata, UNARY, kExecute)                                  \
-  ROW(GRPCInferenceService, ModelInfer, ModelInfer, UNARY, kExecute)                                        \
-  ROW(GRPCInferenceService, ModelStreamInfer, ModelStreamInfer, STREAM, kExecute)                           \
-  ROW(GRPCInferenceService, ModelConfig, ModelConfig, UNARY, kExecute)                                      \
-  ROW(GRPCInferenceService, ModelStatistics, ModelStatistics, UNARY, kExecute)                              \
-  ROW(GRPCInferenceService, RepositoryIndex, RepositoryIndex, UNARY, kAdmin)                                \
-  ROW(GRPCInferenceService, RepositoryModelLoad, RepositoryModelLoad, UNARY, kAdmin)                        \
-  ROW(GRPCInferenceService, RepositoryModelUnload, RepositoryModelUnload, UNARY, kAdmin)                    \
-  ROW(GRPCInferenceService, SystemSharedMemoryStatus, SystemSharedMemoryStatus, NO_UNARY, kExecute)         \
-  ROW(GRPCInferenceService, SystemSharedMemoryRegister, SystemSharedMemoryRegister, NO_UNARY, kExecute)     \
-  ROW(GRPCInferenceService, SystemSharedMemoryUnregister, SystemSharedMemoryUnregister, NO_UNARY, kExecute) \
-  ROW(GRPCInferenceService, CudaSharedMemoryStatus, CudaSharedMemoryStatus, NO_UNARY, kExecute)             \
-  ROW(GRPCInferenceService, CudaSharedMemoryRegister, CudaSharedMemoryRegister, NO_UNARY, kExecute)         \
-  ROW(GRPCInferenceService, CudaSharedMemoryUnregister, CudaSharedMemoryUnregister, NO_UNARY, kExecute)     \
-  ROW(GRPCInferenceService, TraceSetting, TraceSetting, NO_UNARY, kAdmin)                                   \
-  ROW(GRPCInferenceService, LogSettings, LogSettings, NO_UNARY, kAdmin)
+#define KILN_INFERENCE_RPCS(ROW)                                                                         \
+  ROW(GRPCInferenceService, ServerLive, ServerLive, UNARY, kExecute)                                     \
+  ROW(GRPCInferenceService, ServerReady, ServerReady, UNARY, kExecute)                                   \
+  ROW(GRPCInferenceService, ModelReady, ModelReady, UNARY, kExecute)                                     \
+  ROW(GRPCInferenceService, ServerMetadata, ServerMetadata, UNARY, kExecute)                             \
+  ROW(GRPCInferenceService, ModelMetadata, ModelMetadata, UNARY, kExecute)                               \
+  ROW(GRPCInferenceService, ModelInfer, ModelInfer, UNARY, kExecute)                                     \
+  ROW(GRPCInferenceService, ModelStreamInfer, ModelStreamInfer, STREAM, kExecute)                        \
+  ROW(GRPCInferenceService, ModelConfig, ModelConfig, UNARY, kExecute)                                   \
+  ROW(GRPCInferenceService, ModelStatistics, ModelStatistics, UNARY, kExecute)                           \
+  ROW(GRPCInferenceService, RepositoryIndex, RepositoryIndex, UNARY, kAdmin)                             \
+  ROW(GRPCInferenceService, RepositoryModelLoad, RepositoryModelLoad, UNARY, kAdmin)                     \
+  ROW(GRPCInferenceService, RepositoryModelUnload, RepositoryModelUnload, UNARY, kAdmin)                 \
+  ROW(GRPCInferenceService, SystemSharedMemoryStatus, SystemSharedMemoryStatus, UNARY, kExecute)         \
+  ROW(GRPCInferenceService, SystemSharedMemoryRegister, SystemSharedMemoryRegister, UNARY, kExecute)     \
+  ROW(GRPCInferenceService, SystemSharedMemoryUnregister, SystemSharedMemoryUnregister, UNARY, kExecute) \
+  ROW(GRPCInferenceService, CudaSharedMemoryStatus, CudaSharedMemoryStatus, UNARY, kExecute)             \
+  ROW(GRPCInferenceService, CudaSharedMemoryRegister, CudaSharedMemoryRegister, UNARY, kExecute)         \
+  ROW(GRPCInferenceService, CudaSharedMemoryUnregister, CudaSharedMemoryUnregister, UNARY, kExecute)     \
+  ROW(GRPCInferenceService, TraceSetting, TraceSetting, UNARY, kExecute)                                 \
+  ROW(GRPCInferenceService, LogSettings, LogSettings, UNARY, kExecute)
 
 // Package grpc.reflection.v1alpha, which is gRPC's.
 #define KILN_REFLECTION_RPCS(ROW) ROW(ServerReflection, ServerReflectionInfo, ServerReflection, STREAM, kKnown)

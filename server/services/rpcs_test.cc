@@ -50,14 +50,16 @@ TEST(Rpcs, NeedTheRightsThatTheirNamesSuggest) {
   for (const RpcRow& row : RpcRows()) rights[absl::StrCat(row.service, ".", row.name)] = row.right;
   EXPECT_EQ(rights.at("KernelService.Execute"), Right::kExecute);
   EXPECT_EQ(rights.at("DebugService.Explain"), Right::kDebug);
-  EXPECT_EQ(rights.at("DebugService.Import"), Right::kAdmin);
+  EXPECT_EQ(rights.at("DebugService.Export"), Right::kDebug) << "one's own; all tenants' with the right to administer";
+  EXPECT_EQ(rights.at("DebugService.Import"), Right::kAdmin) << "it is as powerful as to run code";
   EXPECT_EQ(rights.at("SessionService.Usage"), Right::kKnown);
   EXPECT_EQ(rights.at("ServerReflection.ServerReflectionInfo"), Right::kKnown);
   EXPECT_EQ(rights.at("GRPCInferenceService.ModelInfer"), Right::kExecute);
   EXPECT_EQ(rights.at("GRPCInferenceService.RepositoryIndex"), Right::kAdmin);
   for (const auto& [rpc, right] : rights) {
     if (rpc.substr(0, 21) == "GRPCInferenceService.") {
-      const bool is_operators = rpc.find("Repository") != std::string::npos || rpc.find("Setting") != std::string::npos;
+      // Of settings, all may read; who sets them must administer.
+      const bool is_operators = rpc.find("Repository") != std::string::npos;
       EXPECT_EQ(right, is_operators ? Right::kAdmin : Right::kExecute) << rpc;
     } else if (rpc != "SessionService.Usage" && rpc != "ServerReflection.ServerReflectionInfo") {
       EXPECT_EQ(right == Right::kExecute, rpc.substr(0, 12) != "DebugService") << rpc;

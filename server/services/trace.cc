@@ -93,7 +93,10 @@ void rpc::DebugService::Trace(UnaryCall<v1::TraceRequest, v1::TraceResponse>& ca
     Fill(record, engine.accounts(), shown);
     const auto found = compiled.find(record.trace.span_id);
     if (found == compiled.end()) continue;
-    for (const StageTime& stage : found->second.all()) FillPart(NameOf(stage.stage), stage.time, *shown.add_stages());
+    for (const StageTime& stage : found->second.all()) {
+      FillPart(NameOf(stage.stage), stage.time, *shown.add_stages());
+      shown.mutable_stages(shown.stages_size() - 1)->set_failed(stage.failed);
+    }
   }
   for (const RunOfDevice& record : engine.traces().Runs(wanted)) Fill(record, engine.accounts(), *answer.add_runs());
   call.Reply(absl::OkStatus());

@@ -6,7 +6,8 @@
 namespace kiln::server {
 
 void CompileStages::Add(const StageTime& stage) {
-  if (count_ < kMost) stages_[count_++] = stage;
+  if (count_ < kMost) ++count_;
+  stages_[count_ - 1] = stage;
 }
 
 void CompileStages::Add(CompileStage stage, absl::Time begin, absl::Time end) {
@@ -19,7 +20,10 @@ CompileStages CompileStages::Within(const Interval& time) const {
   for (StageTime stage : all()) {
     stage.time.begin_ns = std::max(stage.time.begin_ns, time.begin_ns);
     stage.time.end_ns = std::min(stage.time.end_ns, time.end_ns);
-    if (stage.time.begin_ns < stage.time.end_ns) within.Add(stage);
+    // One that failed is the answer, however short it was.
+    const bool is_there =
+        stage.failed ? stage.time.begin_ns <= stage.time.end_ns : stage.time.begin_ns < stage.time.end_ns;
+    if (is_there) within.Add(stage);
   }
   return within;
 }

@@ -1,7 +1,7 @@
 // When the stages of a compilation were: what the part "compile" of a call was spent on (docs/tracing.md).
 //
 // They are noted where a program is made, kept with it, and shown in each call that waited for it. A search, which
-// compiles a program many times, is one stage.
+// compiles a program many times, is one stage. Of a compilation that fails, the last one is where it did.
 #ifndef KILN_SERVER_TRACE_STAGES_H_
 #define KILN_SERVER_TRACE_STAGES_H_
 
@@ -40,16 +40,21 @@ inline const char* NameOf(CompileStage stage) { return kStageNames[static_cast<s
 struct StageTime {
   Interval time;
   CompileStage stage = {};
+  bool failed = false;
 };
 
 // One after the other, as they came. Of fixed size, so that it can lie in a record.
 class CompileStages {
  public:
-  // A program on several devices has three for each of its segments: of many, the first are kept.
+  // A program on several devices has three for each of its segments: of many, the first are kept, and the last.
   static constexpr size_t kMost = 14;
 
   // It began when the last one ended, if not later; and ended then or later.
   void Add(CompileStage stage, absl::Time begin, absl::Time end);
+  // The last of them has failed; nothing if there is none.
+  void Fail() {
+    if (count_ > 0) stages_[count_ - 1].failed = true;
+  }
 
   absl::Span<const StageTime> all() const { return {stages_.data(), count_}; }
 

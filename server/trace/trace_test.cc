@@ -160,6 +160,23 @@ TEST(CompileStages, ComeOneAfterTheOtherWhateverIsSaidOfThem) {
   for (int i = 0; i < 1000; ++i) Add(stages, CompileStage::kCode, 700 + i, 701 + i);
   EXPECT_EQ(stages.all().size(), CompileStages::kMost);
   EXPECT_EQ(stages.all()[3].stage, CompileStage::kLoad) << "the first are kept";
+  EXPECT_EQ(stages.all().back().time.end_ns, 1700) << "and the last";
+}
+
+TEST(CompileStages, TheLastOfAFailureIsWhereItFailed) {
+  CompileStages stages;
+  stages.Fail();
+  EXPECT_TRUE(stages.all().empty());
+  Add(stages, CompileStage::kImport, 100, 200);
+  Add(stages, CompileStage::kSchedule, 200, 200);
+  stages.Fail();
+  EXPECT_FALSE(stages.all()[0].failed);
+  EXPECT_TRUE(stages.all()[1].failed);
+  // However short it was, but not where the call did not wait for it.
+  EXPECT_EQ(Shown(stages.Within({150, 300})), std::vector<std::string>({"import 150 200", "schedule 200 200"}));
+  EXPECT_TRUE(stages.Within({150, 300}).all()[1].failed);
+  EXPECT_EQ(Shown(stages.Within({120, 180})), std::vector<std::string>({"import 120 180"}));
+  EXPECT_EQ(Shown(stages.Within({})), std::vector<std::string>());
 }
 
 CallRecord Call(int64_t end_ns, uint32_t owner) {

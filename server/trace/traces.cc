@@ -96,7 +96,19 @@ Traces::Traces(uint64_t bytes, runtime::RuntimeObserver* next)
 
 void Traces::SetSink(std::shared_ptr<TraceSink> sink, double ratio) {
   sink_ = std::move(sink);
-  sampled_below_ = BoundOf(ratio);
+  first_sampling_ = {ratio > 0, ratio};
+  SetSampling(first_sampling_);
+}
+
+Traces::Sampling Traces::sampling() const {
+  absl::MutexLock lock(&sampling_mutex_);
+  return sampling_;
+}
+
+void Traces::SetSampling(Sampling sampling) {
+  absl::MutexLock lock(&sampling_mutex_);
+  sampling_ = sampling;
+  sampled_below_.store(sampling.on ? BoundOf(sampling.ratio) : 0, std::memory_order_relaxed);
 }
 
 CallTrace Traces::Fresh() {
@@ -104,7 +116,7 @@ CallTrace Traces::Fresh() {
   const uint64_t id = Mixed(seed_ + made_.fetch_add(1, std::memory_order_relaxed));
   std::memcpy(trace.span_id.data(), &id, sizeof(id));
   trace.trace_id = TraceOf(trace.span_id);
-  trace.sampled = RatioOf(trace.trace_id) < sampled_below_;
+  trace.sampled = RatioOf(trace.trace_id) < sampled_below_.load(std::memory_order_relaxed);
   return trace;
 }
 

@@ -17,7 +17,9 @@
 #include <string>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "base/account.h"
 #include "runtime/observer.h"
@@ -106,6 +108,18 @@ class Traces final : public runtime::RuntimeObserver {
   // the others, 0 to 1.
   void SetSink(std::shared_ptr<TraceSink> sink, double ratio);
 
+  // What is sampled of calls whose callers do not say: so much, 0 to 1, if it is on; else nothing.
+  struct Sampling {
+    bool on = false;
+    double ratio = 0;
+  };
+  // Whether there is a sink.
+  bool exports() const { return sink_ != nullptr; }
+  // As it is, and as SetSink has set it.
+  Sampling sampling() const;
+  Sampling first_sampling() const { return first_sampling_; }
+  void SetSampling(Sampling sampling);
+
   // Whether anything is kept at all.
   bool on() const { return calls_.keeps() || sink_ != nullptr; }
 
@@ -143,8 +157,11 @@ class Traces final : public runtime::RuntimeObserver {
   Ring<CallRecord> calls_;
   Ring<StagesOfCall> stages_;
   Ring<RunOfDevice> runs_, launches_;
-  std::shared_ptr<TraceSink> sink_;  // null: nothing is sampled
-  uint64_t sampled_below_ = 0;       // of what the end of a trace's id says
+  std::shared_ptr<TraceSink> sink_;         // null: nothing is sampled
+  Sampling first_sampling_;                 // written with it
+  std::atomic<uint64_t> sampled_below_{0};  // of what the end of a trace's id says
+  mutable absl::Mutex sampling_mutex_;
+  Sampling sampling_ ABSL_GUARDED_BY(sampling_mutex_);
   runtime::RuntimeObserver* const next_;
   std::atomic<int64_t> launches_until_ns_{0};
   const uint64_t seed_;

@@ -241,6 +241,35 @@ class SwapsAnswers(Rule):
         return [first.SerializeToString(), said.SerializeToString()]
 
 
+class RepeatsAnswer(Rule):
+    """The first data among a stream's answers comes a second time, as what the next command with data gives."""
+
+    def answer(self, method, message, call):
+        if method != "KernelService.Submit":
+            return [message]
+        said = kernel_service_pb2.SubmitResponse.FromString(message)
+        if said.WhichOneof("event") == "data":
+            said.data = call.setdefault("first", said.data)
+        return [said.SerializeToString()]
+
+
+class DropsAcknowledgement(Rule):
+    """The first answer that a stream's command was to have is lost; those behind it come."""
+
+    def request(self, method, message, call):
+        if method == "KernelService.Submit":
+            said = kernel_service_pb2.SubmitRequest.FromString(message)
+            if said.answer or said.WhichOneof("command") == "read":
+                call.setdefault("lost", said.command_id)
+        return [message]
+
+    def answer(self, method, message, call):
+        if method != "KernelService.Submit":
+            return [message]
+        said = kernel_service_pb2.SubmitResponse.FromString(message)
+        return [] if said.command_id and said.command_id == call.get("lost") else [message]
+
+
 class ForgetsWhoAsks(Rule):
     """Tokens are lost on the way, and sessions."""
 
@@ -274,6 +303,10 @@ class IgnoresOffsets(Rule):
 
 # Each with the case that it must make fail.
 MUTANTS = {
+    WrongHash: "run.by_value",
+    GivesHalf: "transfer.several_chunks",
+    RepeatsAnswer: "stream.answers_in_order",
+    DropsAcknowledgement: "stream.answers_in_order",
     FlipsResults: "run.by_value",
     FlipsUploads: "transfer.several_chunks",
     HidesDetails: "errors.node_at_fault",

@@ -28,6 +28,11 @@ class Language(NamedTuple):
     toolchain: Callable[[], Optional[str]]
     # Called once with that program, and gives the adapter's command line.
     command: Callable[[str], List[str]]
+    # The same as somebody who minds its speed builds and starts it, where that differs.
+    optimized: Optional[Callable[[str], List[str]]] = None
+
+    def quick(self, program):
+        return (self.optimized or self.command)(program)
 
 
 def find(name, *places):
@@ -112,6 +117,12 @@ def rust(program):
     return [str(RUST_BUILT / "debug" / "kiln-adapter")]
 
 
+def rust_release(program):
+    words_of_cargo(program, "fetch", "--locked", why="the crates of client/rust cannot be had")
+    words_of_cargo(program, "build", "--release", "--package=kiln-adapter", "--locked", "--offline")
+    return [str(RUST_BUILT / "release" / "kiln-adapter")]
+
+
 # Always the same, so that nothing is built twice.
 RUST_ALL = ("--workspace", "--all-features", "--all-targets", "--locked", "--offline")
 
@@ -145,10 +156,19 @@ def java(program):
     return words_of_java("kiln.adapter.Main")
 
 
+def java_server(program):
+    java(program)
+    return ["java", "-cp", class_path(), "kiln.adapter.Main"]
+
+
+def class_path():
+    places = [JAVA / "target" / "test-classes", JAVA / "target" / "classes", (JAVA / "target" / "classpath").read_text()]
+    return ":".join(map(str, places))
+
+
 def words_of_java(*words):
     """How a class of client/java, which is compiled already, or a file of one class is run: as what ends soon."""
-    places = [JAVA / "target" / "test-classes", JAVA / "target" / "classes", (JAVA / "target" / "classpath").read_text()]
-    return ["java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", ":".join(map(str, places)), *words]
+    return ["java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", class_path(), *words]
 
 
 def words_of_maven(program, *words, why=None, **environment):
@@ -163,8 +183,8 @@ LANGUAGES = {
         Language("python", lambda: sys.executable, python),
         Language("go", lambda: find("go", "/usr/local/go/bin/go"), go),
         Language("typescript", node, typescript),
-        Language("rust", lambda: find("cargo", str(pathlib.Path.home() / ".cargo/bin/cargo")), rust),
-        Language("java", maven, java),
+        Language("rust", lambda: find("cargo", str(pathlib.Path.home() / ".cargo/bin/cargo")), rust, rust_release),
+        Language("java", maven, java, java_server),
     )
 }
 

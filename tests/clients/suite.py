@@ -6,6 +6,7 @@
 Each case is a test method. A case in known_failing.json must fail, so that the list is true.
 """
 
+import contextlib
 import json
 import os
 import pathlib
@@ -27,7 +28,7 @@ import numpy as np
 MOST_FRAMES = 200
 # Of the frames behind which a connection may be cut, so many are passed over for one that is tried.
 EVERY = int(os.environ.get("KILN_EVERY", 5))
-ANSWER_SECONDS = 120
+ANSWER_SECONDS = int(os.environ.get("KILN_ANSWER_SECONDS", 120))
 
 
 class Failed(Exception):
@@ -55,6 +56,7 @@ class Adapter:
             line = self._lines.get(timeout=ANSWER_SECONDS)
         except queue.Empty:
             self._process.kill()
+            self._process.wait()
             raise Failed("no answer within %d s to %s" % (ANSWER_SECONDS, request["do"])) from None
         except BrokenPipeError:
             line = None
@@ -67,7 +69,8 @@ class Adapter:
         return self._process.poll() is not None
 
     def close(self):
-        self._process.stdin.close()
+        with contextlib.suppress(BrokenPipeError):  # of one that has ended
+            self._process.stdin.close()
         try:
             self._process.wait(60)
         except subprocess.TimeoutExpired:
@@ -258,8 +261,19 @@ class Suite(unittest.TestCase):
     def test_servers_that_lie_are_noticed(self):
         """Each mutant of faults.py makes the case fail that it names."""
         for mutant, name in faults.MUTANTS.items():
+            if self.adapter.ended:
+                type(self).adapter = Adapter(self.command)
             with self.subTest(mutant.__name__), self.assertRaises(Failed):
                 run_case(self.adapter, self.servers, cases.cases()[name], mutant())
+
+    def test_replies_that_were_changed_by_chance(self):
+        """For two seconds; fuzz.py does it for longer."""
+        import fuzz  # which begins with this module
+
+        if self.adapter.ended:
+            type(self).adapter = Adapter(self.command)
+        ends = fuzz.fuzz(self.adapter, self.servers, seconds=2, most=50)
+        self.assertGreater(sum(ends.values()), 0)
 
     def __init_subclass__(cls):
         for case in cases.cases().values():

@@ -12,6 +12,7 @@ import tempfile
 import threading
 
 import faults
+import models
 import support
 from frames import FrameProxy
 from wire_proxy import WireProxy
@@ -122,6 +123,15 @@ class World:
             for row in client.programs().programs:
                 request = kiln.v1.debug_service_pb2.EvictRequest(graph_hash=row.graph_hash)
                 client._connection.call("DebugService.Evict", request)
+
+    def import_model(self):
+        """`kiln import` has made a graph of an ONNX model, and its constants lie beside it."""
+        folder = pathlib.Path(tempfile.mkdtemp())
+        self._closers.append(lambda: shutil.rmtree(folder))
+        models.write(folder / "model.onnx")
+        support.cli("import", str(folder / "model.onnx"), "-o", str(folder / "model.kgraph"))
+        self.values["graph_file"] = str(folder / "model.kgraph")
+        self.values["constants_file"] = str(folder / "model.safetensors")
 
     def token(self, secret):
         """From now on the tenants' token is this, and stands in the client's file."""

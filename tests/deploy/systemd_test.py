@@ -88,10 +88,10 @@ class Confined(unittest.TestCase):
     def words(self, *settings):
         return [sys.executable, str(CONFINED), str(UNIT), *settings, "--"]
 
-    def server(self, *flags, settings=()):
+    def server(self, *flags, settings=(), **options):
         environment = {"CONFINED_WRITABLE": str(self.folder)}
         server = support.Server("--program_cache_dir=%s" % (self.folder / "programs"), *flags, launcher=self.words(*settings),
-                                environment=environment)  # fmt: skip
+                                environment=environment, **options)  # fmt: skip
         self.addCleanup(server.stop)
         return server
 
@@ -116,6 +116,16 @@ class Confined(unittest.TestCase):
         server = self.server("--tenants=%s" % (self.folder / "tenants"))
         for file in tokens.values():
             self.assertEqual(self.sums(server.address, token=file.read_text()), 10)
+
+    def test_a_socket_is_whose_the_settings_say(self):
+        """The unit's UMask alone would leave it to kilnd's own user, and tenants by `unix_user` could not connect."""
+        self.assertEqual(confined.settings(UNIT.read_text())["UMask"], ["0077"])
+        for flags, mode in (([], 0o700), (["--listen_mode=0666"], 0o666), (["--listen_mode=0660"], 0o660)):
+            server = self.server(*flags, host="unix:%s" % (self.folder / "kilnd"))
+            path = self.folder / "kilnd:0"
+            self.assertEqual(path.stat().st_mode & 0o7777, mode)
+            server.stop()
+            self.assertFalse(path.exists())
 
     def test_code_is_made_executable_after_it_was_written(self):
         """Why the unit does without MemoryDenyWriteExecute. Where this no longer fails, the unit can have it."""

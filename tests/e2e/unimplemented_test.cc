@@ -1,4 +1,4 @@
-// Every RPC of the protocol that is not served yet says so, by name.
+// An RPC of the protocol that is not served, by this server or by any, says so by name.
 #include <gtest/gtest.h>
 
 #include "kiln/v1/debug_service.pb.h"

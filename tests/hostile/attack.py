@@ -52,13 +52,16 @@ ATTACKS: List[Attack] = []
 
 
 def attack(function: Optional[Callable[["Target"], None]] = None, *, hole: str = "", name: str = "",
-           tenants: bool = False, local: bool = False, owned: bool = False, bombs: bool = False) -> Any:
+           tenants: bool = False, local: bool = False, owned: bool = False, bombs: bool = False,
+           regions: bool = False) -> Any:  # fmt: skip
     """Makes a row of a function, or, with a name, one more row of a table: against a server that is open to all, one
     with the tenants TENANTS, one that reads files of Target.folder and shares memory, one whose owner's files the row
-    may change (Target.owner), or one with these tenants, two compile threads and little time for each compilation."""
+    may change (Target.owner), one with these tenants, two compile threads and little time for each compilation, or one
+    with these tenants at a Unix socket, whose users name shared memory for tensors of a served model."""
 
     def add(made: Callable[["Target"], None]) -> Callable[["Target"], None]:
-        server = "tenants" if tenants else "local" if local else "owned" if owned else "bombs" if bombs else "open"
+        wanted = {"tenants": tenants, "local": local, "owned": owned, "bombs": bombs, "regions": regions}
+        server = next((name for name, is_wanted in wanted.items() if is_wanted), "open")
         ATTACKS.append(Attack(name or made.__name__, made, hole, server))
         return made
 
@@ -289,5 +292,5 @@ def doubled(size: int = 8, dtype: str = "float32") -> graph_pb2.Graph:
     return nodes.done(nodes.op("ADD", x, x))
 
 
-__all__ = ["Attack", "ATTACKS", "DTYPES", "NOT_BUILT", "Nodes", "Outcome", "Owner", "Target", "UNARY", "Usage", "TENANTS",
+__all__ = ["Attack", "ATTACKS", "DTYPES", "NOT_BUILT", "Nodes", "Outcome", "Owner", "TIMEOUT", "Target", "UNARY", "Usage", "TENANTS",
            "admin", "answered", "attack", "doubled", "refused", "session_service_pb2", "unknown", "within"]  # fmt: skip

@@ -28,6 +28,7 @@ import attacks_local  # noqa: F401
 import attacks_memory  # noqa: F401
 import attacks_names  # noqa: F401
 import attacks_owner  # noqa: F401
+import attacks_regions
 import attacks_runs  # noqa: F401
 import attacks_slow  # noqa: F401
 import attacks_streams  # noqa: F401
@@ -95,8 +96,8 @@ def select(names: List[str], holes: bool) -> List[Attack]:
 
 class Servers:
     """One that is open to all, one with tenants, one whose tenants share code without seeing it, one where
-    compilations have little time, one for files and shared memory, one whose owner's files change; each begun when it
-    is first wanted, and anew if a row ended it."""
+    compilations have little time, one for files and shared memory, one for shared memory by name, one whose owner's
+    files change; each begun when it is first wanted, and anew if a row ended it."""
 
     def __init__(self) -> None:
         self._folder = tempfile.TemporaryDirectory()
@@ -120,6 +121,13 @@ class Servers:
         if kind == "owned":
             owner = Owner(pathlib.Path(tempfile.mkdtemp(dir=self._folder.name)), TENANTS)
             return Target(support.Server(*FLAGS, "--tenants=%s" % owner.tenants), next(iter(TENANTS)), owner=owner)
+        if kind == "regions":
+            folder = pathlib.Path(tempfile.mkdtemp(dir=self._folder.name))
+            target = Target(support.Server(*FLAGS, *attacks_regions.flags(folder / "models"),
+                                           "--tenants=%s" % self._tenants(kind), host="unix:%s" % (folder / "socket")),
+                            next(iter(TENANTS)))  # fmt: skip
+            attacks_regions.wait_until_ready(target)
+            return target
         if kind == "local":
             folder = pathlib.Path(self._folder.name) / "data"
             folder.mkdir(exist_ok=True)
@@ -129,7 +137,9 @@ class Servers:
 
     def _tenants(self, kind: str) -> pathlib.Path:
         path = pathlib.Path(self._folder.name) / (kind + ".txtpb")
-        path.write_text(("cache_sharing: SHARE_HIDDEN\n" if kind == "hidden" else "") + "".join(
+        # The user of who attacks, so that the system tells who it is; it is known as a and b by their tokens.
+        me = 'tenant { name: "me" unix_user: "%d" }\n' % os.getuid() if kind == "regions" else ""
+        path.write_text(("cache_sharing: SHARE_HIDDEN\n" if kind == "hidden" else "") + me + "".join(
             'tenant { name: "%s" token { sha256: "%s" } }\n' % (name, hashlib.sha256(secret.encode()).hexdigest())
             for secret, name in TENANTS.items()))  # fmt: skip
         return path

@@ -95,9 +95,20 @@ class Reader(unittest.TestCase):
 
     def test_a_fault_of_the_reader_ends_the_stream(self):
         waiting = self.ask()
-        self.answer(failed(99))  # nobody sent it
+        self.answer(RuntimeError("gRPC is broken"))
         with self.assertRaises(kiln.errors.Internal):
             waiting.result(60)
+
+    def test_answers_that_cannot_be_end_the_stream(self):
+        for lies, text in (([done(99)], "the last is 2"), ([failed(99)], "the last is 2"), ([done(2)], "has not answered 1")):
+            with self.subTest(text):
+                self.pipeline = Pipeline(None, self.session, "there")
+                self.addCleanup(self.pipeline.close, 0)
+                waiting = [self.ask(), self.ask()]
+                self.answer(*lies)
+                for answer in waiting:
+                    self.assertIsInstance(answer.exception(60), kiln.errors.Internal)
+                    self.assertIn(text, str(answer.exception()))
 
     def test_a_channel_that_closes_ends_the_stream(self):
         waiting = self.ask()

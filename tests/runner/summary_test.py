@@ -8,6 +8,8 @@ import sys
 import tempfile
 import unittest
 
+import summary
+
 SUMMARY = pathlib.Path(__file__).resolve().parent / "summary.py"
 
 TEST = """
@@ -77,6 +79,12 @@ class Summary(unittest.TestCase):
         (step,) = self.steps()
         self.assertEqual((step["passed"], len(step["failures"])), (0, 1))
         self.assertIn("exit code -9", step["failures"][0])
+
+    def test_the_long_ones_are_there_and_begin_first(self):
+        root = SUMMARY.parent.parent.parent
+        self.assertEqual([file for file in summary.LONG if not (root / file).is_file()], [])
+        rest = ["tests/a_test.py", "tests/z_test.py"]
+        self.assertEqual(summary.ordered(rest[::-1] + summary.LONG[::-1]), summary.LONG + rest)
 
     def test_no_step_is_no_success(self):
         self.results.write_text("")

@@ -9,7 +9,7 @@ import tidy_test as tidy
 
 # Flags of programs that are not ours.
 FOREIGN_FLAGS = {"data-binary", "strict", "enable-recovery", "kill-on-bad-exit", "mca", "host", "python_out", "grpc_python_out",
-                 "now", "set", "create-namespace"}  # fmt: skip
+                 "mem", "export", "nodes", "gpus-per-node", "now", "set", "create-namespace"}  # fmt: skip
 EXAMPLES = {"foo.cc", "foo.h", "foo_test.cc"}  # STYLE.md
 
 CODE = re.compile(r"```(\w*)\n(.*?)^```|`([^`\n]+)`", re.S | re.M)
@@ -79,7 +79,7 @@ class Documents(unittest.TestCase):
                    for match in [re.fullmatch(r"(?://)?tests/bench(?:/\w+)?[:/](\w+)_bench(?:\.py)?", name)] if match}  # fmt: skip
         benches |= set(re.findall(r'\[(\w+)\]="', tidy.text("dev")))  # groups
         fuzzers = {label[len("//tests/fuzz:"):] for label in labels if label and label.startswith("//tests/fuzz:")}
-        fuzzers.add("NAME")
+        fuzzers |= {"NAME", "clients"}
         for name, text in code():
             for command, word in re.findall(r"\./dev ([\w-]+)(?: ([\w-]+))?", text):
                 with self.subTest(document=name, command=command, word=word):

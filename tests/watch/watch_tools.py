@@ -98,6 +98,15 @@ def ruled(table, prometheus, stop_server):
             prometheus.query(query)
         return "%d queries" % len(queries)
 
+    def dashboards():
+        """As Grafana asks them, of all servers; most have an answer, after so little work."""
+        files = sorted((ROOT / "deploy" / "grafana").glob("*.json"))
+        queries = [target["expr"].replace("$instance", ".*").replace("$__rate_interval", "10m") for file in files
+                   for panel in json.loads(file.read_text())["panels"] for target in panel.get("targets", [])]  # fmt: skip
+        answered = [query for query in queries if prometheus.query(query)]
+        assert 2 * len(answered) > len(queries), "%d of %d" % (len(answered), len(queries))
+        return "%d queries, %d with an answer" % (len(queries), len(answered))
+
     def rules():
         found = [rule for group in prometheus.get("rules")["groups"] for rule in group["rules"]]
         names = re.findall(r"- alert: (\w+)", (ROOT / "deploy" / "prometheus" / "alerts.yml").read_text())
@@ -119,6 +128,7 @@ def ruled(table, prometheus, stop_server):
         return there
 
     table.check("prometheus", "answers every query of docs/metrics.md", page)
+    table.check("prometheus", "answers every query of deploy/grafana", dashboards)
     table.check("prometheus", "evaluates every rule of deploy/prometheus", rules)
     table.check("prometheus", "alert: alice has all of her device_bytes", alert("KilnTenantAtItsLimit"))
     stop_server()

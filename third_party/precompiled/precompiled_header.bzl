@@ -33,7 +33,8 @@ def _precompiled_header(ctx):
     arguments.add_all(["-x", "c++-header"])
     arguments.add_all(flags)
     ctx.actions.run_shell(
-        command = 'compiler=$1 texts=$2; shift 2; cat $texts | sed "/^#include \\"kiln/d" | "$compiler" "$@"',
+        command = "compiler=$1 texts=$2; shift 2; " +
+                  "cat $texts | sed -E '/^#include \"(kiln|grpc.health).*/d' | \"$compiler\" \"$@\"",
         arguments = [
             toolchain.compiler_executable,
             " ".join([file.path for file in [ctx.file.header] + ctx.files.generated]),

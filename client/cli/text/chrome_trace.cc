@@ -100,7 +100,7 @@ void WriteWithin(int64_t begin_ns, int64_t end_ns, const google::protobuf::Repea
   for (const Part& part : parts) {
     const int64_t begin = std::max<int64_t>(part.begin_ns(), begin_ns), end = std::min<int64_t>(part.end_ns(), end_ns);
     if (end <= begin) continue;
-    writer.Event(kCalls, line, part.name(), begin, end, "");
+    writer.Event(kCalls, line, part.name(), begin, end, part.failed() ? "\"failed\":true" : "");
     drawn(part, begin, end);
     begin_ns = end;
   }

@@ -109,6 +109,8 @@ TEST(ChromeTrace, StagesLieWithinTheCompilation) {
   };
   add("wait", 1000, 1200);
   add("code", 1200, 2200);
+  call.mutable_stages(1)->set_failed(true);
+  EXPECT_NE(ChromeTrace(trace).find("\"failed\":true"), std::string::npos);
   EXPECT_EQ(Draw(trace).events,
             std::vector<std::string>({"1.1 KernelService.Execute 0+2000", "1.1 compile 100+900", "1.1 wait 100+100",
                                       "1.1 code 200+800", "1.1 device 1000+500"}));

@@ -12,6 +12,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "base/error.h"
 #include "base/graph/graph_text.h"
 
@@ -34,6 +35,11 @@ absl::StatusOr<std::string> ReadFile(const std::string& path) {
   return std::string(std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>());
 }
 
+// As the message travels.
+bool IsMessage(absl::string_view path) {
+  return absl::EndsWith(path, ".pb") || absl::EndsWith(path, ".binpb") || absl::EndsWith(path, ".kgraph");
+}
+
 }  // namespace
 
 absl::StatusOr<v1::Graph> ReadGraph(const std::string& path) {
@@ -51,15 +57,32 @@ absl::StatusOr<v1::Graph> ReadGraph(const std::string& path) {
     if (!parser.ParseFromString(file, &graph)) {
       return MakeError(v1::MALFORMED_MESSAGE, absl::StrCat(path, ": ", error.text));
     }
-  } else if (absl::EndsWith(path, ".pb") || absl::EndsWith(path, ".binpb")) {
+  } else if (IsMessage(path)) {
     if (!graph.ParseFromString(file)) {
       return MakeError(v1::MALFORMED_MESSAGE, absl::StrCat(path, ": no serialized kiln.v1.Graph"));
     }
   } else {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path, ": a graph's file ends in .uop, .txtpb or .pb; kiln import makes one of an ONNX model"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        path, ": a graph's file ends in .uop, .txtpb, .pb or .kgraph; kiln import makes one of an ONNX model"));
   }
   return graph;
+}
+
+absl::Status WriteGraph(const v1::Graph& graph, const std::string& path) {
+  const bool text = absl::EndsWith(path, ".uop");
+  if (!text && !IsMessage(path))
+    return absl::InvalidArgumentError(absl::StrCat(path, ": a graph is written to .uop, .pb or .kgraph"));
+  std::ofstream stream(path, std::ios::binary | std::ios::trunc);
+  stream << (text ? PrintGraph(graph) : graph.SerializeAsString());
+  stream.close();
+  if (stream) return absl::OkStatus();
+  return absl::UnavailableError(absl::StrCat("cannot write ", path, ": ", std::strerror(errno)));
+}
+
+std::optional<std::string> ConstantsBeside(const std::string& path) {
+  absl::string_view stem = path;
+  if (!absl::ConsumeSuffix(&stem, ".kgraph")) return std::nullopt;
+  return absl::StrCat(stem, ".safetensors");
 }
 
 std::map<uint32_t, std::string> ParamNames(const v1::Graph& graph) {
@@ -70,8 +93,18 @@ std::map<uint32_t, std::string> ParamNames(const v1::Graph& graph) {
   return names;
 }
 
+std::map<uint32_t, std::string> ParamNames(const v1::Graph& graph, const v1::Signature& signature) {
+  if (graph.nodes_size() > 0) return ParamNames(graph);
+  std::map<uint32_t, std::string> names;
+  for (const v1::Signature::Parameter& parameter : signature.parameters()) names[parameter.slot()] = parameter.name();
+  return names;
+}
+
 std::optional<uint32_t> SlotOf(const v1::Graph& graph, const std::string& word) {
-  const std::map<uint32_t, std::string> names = ParamNames(graph);
+  return SlotOf(ParamNames(graph), word);
+}
+
+std::optional<uint32_t> SlotOf(const std::map<uint32_t, std::string>& names, const std::string& word) {
   for (const auto& [slot, name] : names) {
     if (!name.empty() && name == word) return slot;
   }

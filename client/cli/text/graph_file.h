@@ -6,20 +6,31 @@
 #include <optional>
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "kiln/v1/executable.pb.h"
 #include "kiln/v1/graph.pb.h"
 
 namespace kiln::cli {
 
-// By its name's ending: .uop (base/graph/graph_text.h), .txtpb, .pb. Errors name the file,
-// and the line where that makes sense. "-" reads .uop text from standard input.
+// By its name's ending: .uop (base/graph/graph_text.h), .txtpb, .pb or .kgraph, which are the same. Errors name the
+// file, and the line where that makes sense. "-" reads .uop text from standard input.
 absl::StatusOr<v1::Graph> ReadGraph(const std::string& path);
 
-// The names of a graph's PARAMs, by slot.
+// By its name's ending: .uop, .pb or .kgraph; INVALID_ARGUMENT for any other.
+absl::Status WriteGraph(const v1::Graph& graph, const std::string& path);
+
+// A graph whose constants lie beside it, as clients read both: model.kgraph and model.safetensors. None for a file that
+// is no such.
+std::optional<std::string> ConstantsBeside(const std::string& path);
+
+// The names of a graph's PARAMs, by slot; or of a program's parameters, where there is no graph.
 std::map<uint32_t, std::string> ParamNames(const v1::Graph& graph);
+std::map<uint32_t, std::string> ParamNames(const v1::Graph& graph, const v1::Signature& signature);
 
 // The slot that `word` names: a PARAM's name, or a number. None if there is none such.
 std::optional<uint32_t> SlotOf(const v1::Graph& graph, const std::string& word);
+std::optional<uint32_t> SlotOf(const std::map<uint32_t, std::string>& names, const std::string& word);
 
 }  // namespace kiln::cli
 

@@ -98,7 +98,7 @@ TEST(GraphFileTest, ErrorsNameFileAndLine) {
   const auto uop = ReadGraph(WriteFile("bad.uop", "0 ADD [1"));
   EXPECT_THAT(uop.status().message(), HasSubstr("bad.uop: "));
   EXPECT_THAT(ReadGraph(WriteFile("bad.pb", "\xff\xff")).status().message(), HasSubstr("bad.pb: no serialized"));
-  EXPECT_THAT(ReadGraph(WriteFile("bad.png", "")).status().message(), HasSubstr("ends in .uop, .txtpb or .pb"));
+  EXPECT_THAT(ReadGraph(WriteFile("bad.png", "")).status().message(), HasSubstr("ends in .uop, .txtpb, .pb or .kgraph"));
   EXPECT_EQ(ReadGraph("/nowhere.uop").status().code(), absl::StatusCode::kNotFound);
 }
 

@@ -37,6 +37,9 @@ class BufferLike(OnDevice):
     `typed` says whether it is known what it holds; without that (Client.allocate) it goes for uint8.
     """
 
+    # The call that has it as a result, while it waits or has brought the content along (deferred.py).
+    _later: Optional[Any] = None
+
     def __init__(self, connection: Any, description: buffer_service_pb2.BufferDescription):
         """Takes ownership of the described handle."""
         self._connection = connection
@@ -52,13 +55,16 @@ class BufferLike(OnDevice):
     @property
     def handle(self) -> int:
         """The server's name for it; BufferFreed if it was given back."""
+        later = self._later
+        if later is not None:
+            later.place(self)
         if self._handle is None:
             raise BufferFreed("the buffer was freed")
         return self._handle
 
     @property
     def freed(self) -> bool:
-        return self._handle is None
+        return self._later is None and self._handle is None
 
     @property
     def lost(self) -> bool:
@@ -253,10 +259,23 @@ class Buffer(BufferLike, Exported):
     _connection: Connection
     _load = staticmethod(load_buffer)
 
+    @classmethod
+    def _of_deferred(cls, connection: Connection, call: Any, device: str, nbytes: int, dtype: DType,
+                     shape: arrays.Shape) -> "Buffer":
+        """A result of a call that waits."""
+        made = cls.__new__(cls)
+        made._connection, made._handle, made._later = connection, None, call
+        made.device, made.nbytes, made.typed, made.dtype, made.shape, made.is_view = device, nbytes, True, dtype, shape, False
+        return made
+
     # -- to the host
 
     def numpy(self, *, progress: Optional[Progress] = None) -> np.ndarray:
         """A new array of `shape`, the buffer's content; `progress(done, total)` counts bytes (kiln/interchange/progress.py)."""
+        later = self._later
+        content = later.content(self) if later is not None and progress is None else None
+        if content is not None:
+            return content.copy()
         result = np.empty(self.shape, self.dtype.numpy)
         read_from(self._connection, self.handle, 0, arrays.byte_view(result), progress)
         return result
@@ -346,6 +365,9 @@ class Buffer(BufferLike, Exported):
 
     def free(self) -> None:
         """Gives the handle back now; the memory lives until its last view is freed. Twice is once."""
+        if self._later is not None and not self._connection.closed:
+            with self._connection.pipeline.order:  # the call that it is a result of may just be sent
+                self._later = None
         handle, self._handle = self._handle, None
         if handle is not None:
             self._connection.free_now(handle)

@@ -280,7 +280,7 @@ def from_rpc(error: Any, target: str) -> KilnError:
         if "failed to connect" in text.lower() or "dns resolution failed" in text.lower():
             return NoServer("no server answers at %s: %s" % (target, text), remedy="is kilnd running there?")
         return ConnectionLost("the connection to %s was lost: %s" % (target, text),
-                              remedy="connect again; what was on the server may be gone")  # fmt: skip
+                              remedy="is kilnd running there? If so, connect again; what was in its memory may be gone")  # fmt: skip
     remedy = ""
     if status == grpc.StatusCode.UNAUTHENTICATED:
         remedy = "pass the right token to connect()"

@@ -39,6 +39,9 @@ class Pipeline:
         self._channel, self._session, self._target = channel, session, target
         self._lock = threading.Lock()
         self._stream: Optional[Stream] = None
+        # A call that is sent when it is known what is wanted of it (deferred.py). Who has the lock says what is next.
+        self.order = threading.RLock()
+        self.waiting: Optional[Any] = None
         # From anywhere on, so that another client's handle is none of ours.
         self._names = itertools.count((1 << 62) + secrets.randbits(61))
 
@@ -50,7 +53,7 @@ class Pipeline:
     def idle(self) -> bool:
         """Whether nothing is under way, nor a failure waits to be told."""
         stream = self._stream
-        return stream is None or stream.idle
+        return self.waiting is None and (stream is None or stream.idle)
 
     @property
     def ended(self) -> Optional[KilnError]:
@@ -65,11 +68,28 @@ class Pipeline:
 
     def send(self, command: bytes) -> None:
         """KilnError if the session has ended, and what was under way with it; once."""
-        self._get().send(command)
+        with self.order:
+            self.send_off()
+            self._get().send(command)
 
     def ask(self, command: bytes) -> Answer:
         """As send(); what it gives ends with the answer."""
-        return self._get().ask(command)
+        with self.order:
+            self.send_off()
+            return self._get().ask(command)
+
+    def send_off(self) -> None:
+        """What waits goes now."""
+        with self.order:
+            call, self.waiting = self.waiting, None
+            if call is not None:
+                call.send_off()
+
+    @property
+    def last(self) -> int:
+        """The number of the last command that was sent."""
+        stream = self._stream
+        return stream.last if stream is not None else 0
 
     def send_if_live(self, command: bytes) -> bool:
         """As send(), if there is a stream; else false."""
@@ -77,7 +97,9 @@ class Pipeline:
         if stream is None or stream.ended is not None:
             return False
         try:
-            stream.send(command)
+            with self.order:
+                self.send_off()
+                stream.send(command)
         except KilnError:
             return False
         return True
@@ -103,6 +125,11 @@ class Pipeline:
     def close(self, timeout: Optional[float] = 5) -> None:
         """Returns when all that was sent has ended, or after `timeout`."""
         self.on = False
+        if self.ended is None:
+            try:
+                self.send_off()
+            except KilnError:  # of what nobody waits for
+                pass
         if self._stream is not None:
             self._stream.close(timeout)
 

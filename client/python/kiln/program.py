@@ -20,9 +20,11 @@ from kiln import arrays, buffers, commands, encode
 from kiln.arguments import At, AtShards, Takes
 from kiln.buffers import Buffer, BufferLike
 from kiln.transport.connection import Connection
+from kiln.deferred import SHORT, SMALL, Deferred
 from kiln.dtypes import BY_NUMBER
-from kiln.errors import ConnectionLost, InvalidArgument, KilnError, Unavailable
+from kiln.errors import ConnectionLost, Internal, InvalidArgument, KilnError, Unavailable
 from kiln.handles import Single
+from kiln.hash import graph_hash
 from kiln.interchange.pickled import load_program
 from kiln.sharding import Shards, ShardsLike, shares
 from kiln.v1 import buffer_service_pb2, executable_pb2, graph_pb2, kernel_service_pb2
@@ -47,6 +49,16 @@ class Run(NamedTuple):
     timing: kernel_service_pb2.Timing
 
 
+def checked_hash(graph: graph_pb2.Graph, said: bytes) -> bytes:
+    """The graph's hash, computed here. A server that says another has mistaken the graph, and is not believed."""
+    own = graph_hash(graph)
+    if said != own:
+        raise Internal(
+            "the server says the graph's hash is %s, it is %s" % (said.hex(), own.hex()), code="HASH_MISMATCH"
+        )
+    return own
+
+
 class ProgramLike(Single, Takes):
     """`device` (where it runs), `hash` (32 bytes), `signature`, `cost`, `kernels`, `from_cache`, `compile_us`, `graph`."""
 
@@ -59,13 +71,14 @@ class ProgramLike(Single, Takes):
         self.device: str = connection.device if device is None else device
         self._graph = graph
         self.options = options
-        self.hash: bytes = compiled.graph_hash
+        sent = self.graph
+        self.hash: bytes = checked_hash(sent, compiled.graph_hash)
         self.signature: executable_pb2.Signature = compiled.signature
         self.cost: executable_pb2.Cost = compiled.cost
         self.from_cache: bool = compiled.from_cache
         self.compile_us: int = compiled.compile_us
         self.kernels: int = compiled.kernels
-        self._read_signature(self.graph, compiled, self.device or connection.devices[0])
+        self._read_signature(sent, compiled, self.device or connection.devices[0])
         self._aliases = [row.aliases if row.HasField("aliases") else None for row in self.signature.results]
         self._small = sum(row.bytes for row in self.signature.results) <= INLINE
         self._prefix: Dict[Tuple[bool, bool], bytes] = {}
@@ -74,6 +87,11 @@ class ProgramLike(Single, Takes):
         self._single = not compiled.result_layouts and not compiled.parameter_layouts
         self._layouts = list(compiled.parameter_layouts)
         self._regular = self._single and not any(row.symbolic for row in self.signature.results)
+        # What of a call may wait (deferred.py), and its results as buffers know them.
+        self._waits = (self._regular and all(alias is None for alias in self._aliases) and self.cost.run_ns < SHORT
+                       and 0 < len(self._aliases) and sum(row.bytes for row in self.signature.results) <= SMALL)  # fmt: skip
+        place = self.device or connection.devices[0]
+        self._kinds = [(place, row.bytes, BY_NUMBER[row.dtype], tuple(row.shape)) for row in self.signature.results]
 
     @property
     def graph(self) -> graph_pb2.Graph:
@@ -87,8 +105,8 @@ class ProgramLike(Single, Takes):
 
     # -- what a call sends
 
-    def _request(self, values: Mapping[int, Any], inline: bool, timing: bool) -> List[encode.Bytes]:
-        """ExecuteRequest in pieces, of prepared values."""
+    def _begin(self, inline: bool, timing: bool) -> bytes:
+        """An ExecuteRequest without its arguments."""
         prefix = self._prefix.get((inline, timing))
         if prefix is None:
             message = kernel_service_pb2.ExecuteRequest(graph_hash=self.hash, device=self.device)
@@ -96,7 +114,22 @@ class ProgramLike(Single, Takes):
             message.result_mode = kernel_service_pb2.RESULT_INLINE if inline else kernel_service_pb2.RESULT_HANDLES
             message.want_timing = timing
             prefix = self._prefix[inline, timing] = message.SerializeToString()
-        pieces: List[encode.Bytes] = [prefix]
+        return prefix
+
+    def _is_known(self) -> bool:
+        """Whether the server is taken to have it still. If not, the graph goes along, and then it does."""
+        if time.monotonic() <= self._known_until and self._known_at == self._connection.target:
+            return True
+        self._learned()
+        return False
+
+    def _learned(self) -> None:
+        """The server has it."""
+        self._known_until, self._known_at = time.monotonic() + _KNOWN, self._connection.target
+
+    def _request(self, values: Mapping[int, Any], inline: bool, timing: bool) -> List[encode.Bytes]:
+        """ExecuteRequest in pieces, of prepared values."""
+        pieces: List[encode.Bytes] = [self._begin(inline, timing)]
         run: List[int] = []  # handles of slots in a row, up to `last`
         last = -1
         for slot, value in sorted(values.items(), key=lambda item: item[0]):
@@ -207,7 +240,7 @@ class ProgramLike(Single, Takes):
                     yield from connection._performed(_FREE, buffer_service_pb2.FreeRequest(handle=taken))
                 names = self._names_anew(inline)
             response = yield from self._answer(pieces, names, timeout, tag)
-        self._known_until, self._known_at = time.monotonic() + _KNOWN, connection.target
+        self._learned()
         return Run(self._results(response, values), response.from_cache, response.timing)
 
     def _names_anew(self, inline: bool) -> List[int]:
@@ -242,9 +275,8 @@ class ProgramLike(Single, Takes):
 
     def _send(self, pieces: List[encode.Bytes], results: List[Any], tag: str) -> Waits[Run]:
         connection = self._connection
-        if time.monotonic() > self._known_until or self._known_at != connection.target:
+        if not self._is_known():
             pieces += encode.graph_field(self._graph)
-            self._known_until, self._known_at = time.monotonic() + _KNOWN, connection.target
         names = []
         for at, row in enumerate(self.signature.results):
             if results[at] is None:
@@ -328,3 +360,22 @@ class Program(ProgramLike):
         `tag` comes back with a failure, where the call was not waited for (`error.tag`).
         """
         return blocking(self._run(arguments, out, timing, timeout, tag))
+
+    def _put_off(self, values: Dict[int, Any]) -> Optional[List[Buffer]]:
+        """The results of a call that is sent when it is known what is wanted of it (deferred.py); None where it cannot wait.
+
+        `values` are buffers and arrays for all slots: of the parameters' types, row-major, and together no more than
+        SMALL bytes of arrays.
+        """
+        connection = self._connection
+        pipeline = connection.pipeline
+        if not (self._waits and pipeline.on) or connection.timeout is not None or connection.closed:
+            return None
+        if pipeline.ended is not None or pipeline.full:
+            return None
+        with pipeline.order:
+            pipeline.send_off()
+            call = Deferred(self, values)
+            results = call.buffers()
+            pipeline.waiting = call
+        return results

@@ -27,6 +27,7 @@ from kiln import commands
 
 from kiln.transport import wire
 from kiln.transport.addresses import Patience
+from kiln.transport.reach import Reach
 from kiln.errors import ConnectionLost, Internal, KilnError, NoServer, Unavailable, from_rpc, from_status
 from kiln.session import Session, token_in
 from kiln.v1 import kernel_service_pb2
@@ -52,6 +53,10 @@ class Answer(Future):
         super().__init__()
         self.set_running_or_notify_cancel()  # a command cannot be taken back
         self.data: List[bytes] = []
+
+
+class BadAnswer(Internal):
+    """One that cannot be: nothing that this server says of the stream is to be believed."""
 
 
 class Stream:
@@ -141,6 +146,9 @@ class Stream:
                 self._session.replace(self._token)
         except (grpc.RpcError, ValueError):  # no new session; the channel is closed
             pass
+        except BadAnswer as lie:
+            error = lie
+            self._call.cancel()
         except Exception as fault:
             error = Internal("the stream to %s cannot be read: %r" % (self._target, fault))
             self._call.cancel()
@@ -187,18 +195,17 @@ class Stream:
         """None once it is reachable; else, after the deadline, the client's end or the server's, why it is gone, or ""."""
         patience = Patience(self._target)
         while not self._closing.wait(AGAIN) and time.monotonic() < deadline:
-            ready = grpc.channel_ready_future(self._channel)
+            reach = Reach(self._channel)
             try:
-                ready.result(TIMEOUT)
-                return None
-            except grpc.FutureTimeoutError:
-                why = patience.gone()
-                if why:
-                    return why
+                if reach.within(TIMEOUT):
+                    return None
             except ValueError:  # the channel is closed
                 return ""
             finally:
-                ready.cancel()
+                reach.end()
+            why = patience.gone()
+            if why:
+                return why
         return ""
 
     def _end(self, error: KilnError) -> None:
@@ -218,6 +225,7 @@ class Stream:
             return self._give_up(response.welcome.answers_lost)
         if response.command_id <= self._seen:  # it comes a second time
             return
+        self._check(response.command_id)
         answer = self._asked.get(response.command_id)
         if event == "data" and answer is not None:
             answer.data.append(response.data)
@@ -241,6 +249,15 @@ class Stream:
             answer.set_result(response)
         else:
             answer.set_exception(error)
+
+    def _check(self, command: int) -> None:
+        """Answers come in the order of commands: who waits for one that was passed over would wait for ever."""
+        with self._lock:
+            first, last = next(iter(self._asked), command), self.last
+        if command > last:
+            raise BadAnswer("the server answers command %d, and the last is %d" % (command, last))
+        if first < command:
+            raise BadAnswer("the server answers command %d, and has not answered %d" % (command, first))
 
     def _note(self, command: int, error: KilnError) -> None:
         """A failure that nobody waits for."""

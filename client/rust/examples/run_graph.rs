@@ -1,5 +1,6 @@
-//! Runs a graph of a file, as `kiln import model.onnx` writes it, on zeros, and says what comes of it.
+//! Runs a model's graph on zeros, with the constants that lie beside it, and says what comes of it.
 //!
+//!     kiln import model.onnx -o model.kgraph
 //!     cargo run --example run_graph -- model.kgraph
 
 use kiln::{Argument, Array, Client, Error};
@@ -8,18 +9,19 @@ use kiln::{Argument, Array, Client, Error};
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let path = std::env::args().nth(1).ok_or("which file?")?;
     let client = Client::builder().connect().await?;
-    let program = client.compile(&kiln::read_graph(path)?).await?;
+    let program = client.compile(&kiln::read_graph(&path)?).await?;
     let signature = program.signature();
-    let mut arguments = Vec::new();
-    for row in &signature.parameters {
+    let constants = kiln::read_constants(std::path::Path::new(&path).with_extension("safetensors"))?;
+    let mut arguments: Vec<Argument> = constants.iter().map(|(slot, value)| Argument::in_slot(*slot, value)).collect();
+    for row in signature.parameters.iter().filter(|row| !constants.contains_key(&row.slot)) {
         let dtype = row.dtype().as_str_name().to_lowercase().parse()?;
         let shape: Vec<usize> = row.shape.iter().map(|size| *size as usize).collect();
         println!("{} is {dtype} {shape:?}", row.name);
         let zeros = Array::new(dtype, shape, vec![0; row.bytes as usize])?;
-        arguments.push(Argument::named(&row.name, zeros));
+        arguments.push(Argument::in_slot(row.slot, zeros));
     }
     for row in &signature.variables {
-        arguments.push(Argument::named(&row.name, row.min_value));
+        arguments.push(Argument::in_slot(row.slot, row.min_value));
     }
     let results: Vec<Array> = program.run(arguments).await.inspect_err(|error: &Error| {
         if let Some(slot) = error.slot() {

@@ -3,7 +3,8 @@ use crate::{
     v1::{self, argument::Value},
 };
 
-/// What a program can be given. Arguments without a name go to parameters and variables in ascending order of slot.
+/// What a program can be given. Arguments without a name or slot go to parameters and variables in ascending order of
+/// slot.
 #[derive(Clone, Debug)]
 pub enum Argument {
     /// An array by value.
@@ -16,6 +17,8 @@ pub enum Argument {
     Integer(i64),
     /// One of these for the parameter or variable of that name, wherever it stands.
     Named(String, Box<Argument>),
+    /// One of these for the parameter or variable in that slot, such as a constant of a model's file.
+    InSlot(u32, Box<Argument>),
 }
 
 impl Argument {
@@ -24,13 +27,18 @@ impl Argument {
         Argument::Named(name.into(), Box::new(value.into()))
     }
 
+    /// An argument for the parameter or variable in that slot, such as a constant of a model's file.
+    pub fn in_slot(slot: u32, value: impl Into<Argument>) -> Argument {
+        Argument::InSlot(slot, Box::new(value.into()))
+    }
+
     pub(crate) fn to_wire(&self, slot: u32) -> v1::Argument {
         let value = match self {
             Argument::Array(array) => Value::Tensor(array.to_wire()),
             Argument::Buffer(buffer) => Value::Buffer(buffer.reference(0)),
             Argument::Part(buffer, offset) => Value::Buffer(buffer.reference(*offset)),
             Argument::Integer(value) => Value::Integer(*value),
-            Argument::Named(_, value) => return value.to_wire(slot),
+            Argument::Named(_, value) | Argument::InSlot(_, value) => return value.to_wire(slot),
         };
         v1::Argument { slot, value: Some(value) }
     }
@@ -38,7 +46,7 @@ impl Argument {
     pub(crate) fn buffer(&self) -> Option<&Buffer> {
         match self {
             Argument::Buffer(buffer) | Argument::Part(buffer, _) => Some(buffer),
-            Argument::Named(_, value) => value.buffer(),
+            Argument::Named(_, value) | Argument::InSlot(_, value) => value.buffer(),
             Argument::Array(_) | Argument::Integer(_) => None,
         }
     }

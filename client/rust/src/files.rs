@@ -1,5 +1,6 @@
 //! Files of graphs: .kgraph and .pb have the message as it travels, .txtpb its text (feature `text`). `kiln import` and
-//! `kiln gradient` write such files.
+//! `kiln gradient` write .kgraph and .pb; [`read_constants`](crate::read_constants) reads what `kiln import` writes
+//! beside a .kgraph.
 
 use std::path::Path;
 

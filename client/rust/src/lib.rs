@@ -54,6 +54,7 @@ mod program;
 mod recording;
 mod retries;
 mod run;
+mod safetensors;
 mod session;
 mod stream;
 #[cfg(test)]
@@ -77,4 +78,5 @@ pub use graph::{Conv2d, Graph, Operand, Reduction, Size, Tensor};
 pub use hash::hash;
 pub use program::{Compilable, Program};
 pub use recording::{Place, Recording, Step};
+pub use safetensors::read_constants;
 pub use stream::{Pending, Stream};

@@ -169,6 +169,10 @@ impl Program {
                     let row = takes.iter().find(|row| row.name == name);
                     (row.ok_or_else(|| unknown(format!("the program has no parameter {name:?}")))?, *value)
                 }
+                Argument::InSlot(slot, value) => {
+                    let row = takes.iter().find(|row| row.slot == slot);
+                    (row.ok_or_else(|| unknown(format!("the program has no parameter in slot {slot}")))?, *value)
+                }
                 other => {
                     let row = unnamed.next();
                     (row.ok_or_else(|| unknown(format!("{count} arguments for a program of {}", takes.len())))?, other)

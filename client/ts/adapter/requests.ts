@@ -1,10 +1,11 @@
 import { fromBinary, toBinary } from "@bufbuild/protobuf";
 
-import { NdArray, array, connect, hash } from "../src/index.js";
+import { NdArray, array, connect, hash, readConstants, readGraph } from "../src/index.js";
 import type { Argument, CallOptions, Client, DType, DeviceBuffer, Program, Recording, Stream } from "../src/index.js";
 import type { CollectiveKind, Reduction } from "../src/index.js";
 import { BufferService } from "../src/gen/kiln/v1/buffer_service_pb.js";
 import { GraphSchema } from "../src/gen/kiln/v1/graph_pb.js";
+import { Bench } from "./bench.js";
 import { build } from "./build.js";
 import type { Call } from "./build.js";
 
@@ -44,6 +45,7 @@ export class Adapter {
   #programs = new Map<string, Program>();
   #buffers = new Map<string, DeviceBuffer>();
   #recordings = new Map<string, Recording>();
+  #bench: Bench | undefined;
   #begun = new Map<string, Promise<Answer>>();
 
   constructor(readonly answer: (ask: Ask) => Promise<Answer>) {}
@@ -145,8 +147,26 @@ export class Adapter {
       const results = await this.#programs.get(ask.program)!.run(given, options);
       return { results: results.map(tensorOf) };
     },
+    // Of a graph of a file, on constants of another, which are uploaded, and on what is given by value.
+    run_files: async (ask, options) => {
+      const { client } = this.#of(ask);
+      const program = await client.compile(await readGraph(ask.graph_file), options);
+      const given = new Map<number, Argument>();
+      for (const [slot, constant] of await readConstants(ask.constants_file)) {
+        given.set(slot, await client.upload(constant, options));
+      }
+      (ask.arguments as Given[]).forEach((item, slot) => given.set(slot, this.#argument(item)));
+      return { results: (await program.run(given, options)).map(tensorOf) };
+    },
     // This client checks nothing that the server does.
     unchecked_run: (ask, options) => this.#run(ask, this.#named([ask.buffer]), [ask.keep], options),
+    bench: async (ask) => {
+      if (ask.what === "prepare") {
+        this.#bench = await Bench.prepare(ask, graphOf);
+        return;
+      }
+      return { ...(await this.#bench!.measure(ask)) };
+    },
     begin: (ask) => {
       this.#begun.set(ask.as, this.answer(ask.request));
     },

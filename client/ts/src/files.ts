@@ -8,7 +8,7 @@ import { badArgument } from "./errors.js";
 
 /**
  * Reads a graph's file: .kgraph or .pb has the message as it travels, .json as protobuf's JSON. `kiln import` and `kiln
- * gradient` write such files.
+ * gradient` write .kgraph and .pb; readConstants reads what `kiln import` writes beside a .kgraph.
  */
 export async function readGraph(path: string): Promise<GraphMessage> {
   const isText = isJson(path);

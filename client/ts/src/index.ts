@@ -24,6 +24,7 @@ export type { CodeName, Details, StatusName } from "./errors.js";
 export { readGraph, writeGraph } from "./files.js";
 export { round } from "./floats.js";
 export { hash } from "./hash.js";
+export { readConstants } from "./safetensors.js";
 export type { Credentials } from "./identity.js";
 export type { Argument, Arguments, Compilable, CompileOptions, Program } from "./program.js";
 export type { Recording, Step } from "./recording.js";

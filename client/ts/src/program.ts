@@ -38,8 +38,8 @@ export const messageOf = (graph: Compilable) => (graph instanceof Graph ? graph.
  */
 export type Argument = NdArray | TypedArray | DeviceBuffer | BufferPart | number | bigint;
 
-/** In ascending order of slot, or by name. */
-export type Arguments = readonly Argument[] | Readonly<Record<string, Argument>>;
+/** In ascending order of slot, by slot, or by name. */
+export type Arguments = readonly Argument[] | ReadonlyMap<number, Argument> | Readonly<Record<string, Argument>>;
 
 type Bound = NdArray | DeviceBuffer | BufferPart | bigint;
 
@@ -153,17 +153,24 @@ export class Program {
 
   /** @internal Gives arguments their slots. */
   bind(given: Arguments): Map<number, Bound> {
-    const rows: [Taken | undefined, string, Argument][] = isList(given)
-      ? given.map((value, at) => [this.takes[at], `argument ${at} of ${this.takes.length}`, value])
-      : Object.entries(given).map(([name, value]) => [this.takes.find((row) => row.name === name), `"${name}"`, value]);
     const bound = new Map<number, Bound>();
-    for (const [row, what, value] of rows) {
+    for (const [row, what, value] of this.#rows(given)) {
       if (row === undefined) {
         throw new KilnError("INVALID_ARGUMENT", `the program takes no ${what}`, { code: "UNKNOWN_ARGUMENT" });
       }
       bound.set(row.slot, boundValue(value, what));
     }
     return bound;
+  }
+
+  #rows(given: Arguments): [Taken | undefined, string, Argument][] {
+    if (isList(given)) {
+      return given.map((value, at) => [this.takes[at], `argument ${at} of ${this.takes.length}`, value]);
+    }
+    const find = (is: (row: Taken) => boolean) => this.takes.find(is);
+    return given instanceof Map
+      ? [...given].map(([slot, value]) => [find((row) => row.slot === slot), `slot ${slot}`, value])
+      : Object.entries(given).map(([name, value]) => [find((row) => row.name === name), `"${name}"`, value]);
   }
 
   /** @internal */

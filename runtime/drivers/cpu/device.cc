@@ -1,7 +1,6 @@
 #include "runtime/drivers/cpu/device.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -13,6 +12,7 @@
 #include "runtime/drivers/host/host_allocator.h"
 #include "runtime/drivers/host/host_queue.h"
 #include "runtime/drivers/host/host_scratch.h"
+#include "runtime/drivers/host/map_pages.h"
 #include "runtime/memory/caching_allocator.h"
 
 namespace kiln::runtime::cpu {
@@ -31,7 +31,7 @@ class CpuDevice final : public hal::Device {
         allocator_(MakeCachingAllocator(host::MakeHostAllocator(this, options.memory_limit_bytes),
                                         options.memory_cache_bytes,
                                         [](void* data, uint64_t bytes) {
-                                          std::memset(data, 0, bytes);
+                                          host::ClearPages(data, bytes);
                                           return absl::OkStatus();
                                         })),
         scratch_(host::Runners::kMax, host::HostScratch(allocator_.get())),

@@ -2,10 +2,13 @@
 
 #include <sys/mman.h>
 
+#include <cstring>
 #include <limits>
 
 namespace kiln::runtime::host {
 namespace {
+
+constexpr uint64_t kPage = 4096;
 
 char* Map(uint64_t bytes) {
   void* data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -28,5 +31,20 @@ void* MapPages(uint64_t bytes) {
 }
 
 void UnmapPages(void* data, uint64_t bytes) { munmap(data, bytes); }
+
+void ClearPages(void* data, uint64_t bytes) {
+  if (bytes > kMaxZeroed) {
+    // What stands before the first whole page, and behind the last, may be on a page with something else.
+    char* const begin = static_cast<char*>(data);
+    const uint64_t before = -reinterpret_cast<uintptr_t>(data) & (kPage - 1);
+    const uint64_t pages = (bytes - before) & ~(kPage - 1);
+    if (madvise(begin + before, pages, MADV_DONTNEED) == 0) {
+      std::memset(begin, 0, before);
+      std::memset(begin + before + pages, 0, bytes - before - pages);
+      return;
+    }
+  }
+  std::memset(data, 0, bytes);
+}
 
 }  // namespace kiln::runtime::host

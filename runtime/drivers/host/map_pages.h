@@ -18,6 +18,14 @@ inline constexpr uint64_t kWorthLargePages = 2 * kLargePage;
 void* MapPages(uint64_t bytes);
 void UnmapPages(void* data, uint64_t bytes);
 
+// In bytes: to write zeros over more than this takes many milliseconds, in which a caller that has given up would not
+// be heard.
+inline constexpr uint64_t kMaxZeroed = uint64_t{32} << 20;
+
+// Makes `bytes` of memory that is this process's own zero. Of more than kMaxZeroed the system takes the pages back,
+// which is soon done, and gives others, which are zero, as they are touched.
+void ClearPages(void* data, uint64_t bytes);
+
 }  // namespace kiln::runtime::host
 
 #endif  // KILN_RUNTIME_DRIVERS_HOST_MAP_PAGES_H_

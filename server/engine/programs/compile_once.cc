@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "server/engine/programs/failed_stages.h"
 #include "server/engine/programs/joiner.h"
 #include "server/engine/programs/program_store.h"
 
@@ -41,7 +42,9 @@ void ProgramStore::OnPool(const ProgramId& id, const v1::Graph& graph, const com
     std::shared_ptr<Code> code;
     // It may have waited in the pool's queue for long.
     if (absl::Status wanted = asker.control.Check(); !wanted.ok()) {
-      entry = std::move(wanted);
+      CompileStages stages;
+      stages.Add(CompileStage::kWait, asked, SteadyNow());
+      entry = WithStages(std::move(wanted), stages);
     } else {
       entry = LoadOrCompile(id, graph, options, asker, asked, code);
     }

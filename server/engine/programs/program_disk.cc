@@ -20,12 +20,18 @@ bool IsCorrupt(const absl::Status& status) {
 
 v1::StoredHeader ProgramDisk::HeaderOf(const TrustDomain& domain, const Digest& graph_hash, const Digest& fingerprint,
                                        const v1::Target& target, const compiler::Options& options) const {
+  return HeaderOf(domain, graph_hash, fingerprint, target, options.Fingerprint(), LimitsText(options.limits));
+}
+
+v1::StoredHeader ProgramDisk::HeaderOf(const TrustDomain& domain, const Digest& graph_hash, const Digest& fingerprint,
+                                       const v1::Target& target, const std::string& options,
+                                       const std::string& limits) const {
   v1::StoredHeader header;
   header.set_graph_hash(std::string(graph_hash.view()));
   header.set_compiler(compiler_);
   header.set_target_fingerprint(std::string(fingerprint.view()));
-  header.set_options(options.Fingerprint());
-  header.set_limits(LimitsText(options.limits));
+  header.set_options(options);
+  header.set_limits(limits);
   *header.mutable_target() = target;
   const Digest key =
       StoredKey(domain, graph_hash, fingerprint, target.tuning(), header.options(), header.limits(), header.compiler());
@@ -78,27 +84,35 @@ void ProgramDisk::Publish(v1::StoredHeader header, const CompiledProgram& progra
   std::visit(
       [&](const auto& made) {
         *header.mutable_target() = made.target();
-        Put({std::move(header), made.SerializeAsString(), std::move(graph)}, account, replaces);
+        store::Entry entry{std::move(header), made.SerializeAsString(), std::move(graph)};
+        const absl::Status status = Put(entry, account, replaces);
+        if (!status.ok()) Log(DiskEvent::Kind::kStoreFailed, entry.header, status.message());
       },
       program);
 }
 
-void ProgramDisk::Put(store::Entry entry, Account* account, bool replaces) {
-  absl::Status status;
-  if (account == nullptr || entry.header.owner().empty()) {
-    status = store_->Publish(entry);
-  } else {
-    const std::shared_ptr<Owned> owned = OwnedBy(entry.header.owner());
-    const uint64_t bytes = store::EncodedBytes(entry);
-    absl::MutexLock lock(&owned->mutex);
-    status = MakeRoom(entry.header.owner(), *owned, *account, bytes);
-    if (status.ok()) {
-      status = store_->Publish(entry);
-      if (!status.ok()) owned->charge.Shrink(bytes);
-      if (replaces) owned->removals = ~uint64_t{0};
-    }
-  }
-  if (!status.ok()) Log(DiskEvent::Kind::kStoreFailed, entry.header, status.message());
+absl::Status ProgramDisk::Put(store::Entry& entry, Account* account, bool replaces) {
+  if (account == nullptr || entry.header.owner().empty()) return store_->Publish(entry);
+  const std::shared_ptr<Owned> owned = OwnedBy(entry.header.owner());
+  const uint64_t bytes = store::EncodedBytes(entry);
+  absl::MutexLock lock(&owned->mutex);
+  KILN_RETURN_IF_ERROR(MakeRoom(entry.header.owner(), *owned, *account, bytes));
+  absl::Status status = store_->Publish(entry);
+  if (!status.ok()) owned->charge.Shrink(bytes);
+  if (replaces) owned->removals = ~uint64_t{0};
+  return status;
+}
+
+absl::Status ProgramDisk::Adopt(store::Entry entry, Account* account) {
+  absl::Status status = Put(entry, account, /*replaces=*/false);
+  if (status.ok() || DetailOf(status).has_value()) return status;
+  if (!absl::IsResourceExhausted(status) && !absl::IsOutOfRange(status))
+    return MakeError(v1::INTERNAL_FAULT, status.message());
+  v1::ErrorDetail detail;
+  detail.set_code(v1::OUT_OF_MEMORY);
+  detail.set_limit("disk bytes");
+  detail.set_used(store::EncodedBytes(entry));
+  return MakeError(detail, status.message());
 }
 
 uint32_t ProgramDisk::Evict(const TrustDomain& domain, const Digest& graph_hash) {

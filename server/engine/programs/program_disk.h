@@ -58,6 +58,9 @@ class ProgramDisk {
   // `fingerprint` is TargetFingerprint(target).
   v1::StoredHeader HeaderOf(const TrustDomain& domain, const Digest& graph_hash, const Digest& fingerprint,
                             const v1::Target& target, const compiler::Options& options) const;
+  // The same of options and limits as an entry spells them out.
+  v1::StoredHeader HeaderOf(const TrustDomain& domain, const Digest& graph_hash, const Digest& fingerprint,
+                            const v1::Target& target, const std::string& options, const std::string& limits) const;
 
   struct Loaded {
     CompiledProgram program;
@@ -79,6 +82,10 @@ class ProgramDisk {
   void Publish(v1::StoredHeader header, const CompiledProgram& program, std::string graph, Account* account = nullptr,
                bool replaces = false);
 
+  // Keeps an entry that another server has made, at this account's expense as Publish does, and says if it cannot:
+  // QUOTA_EXCEEDED; OUT_OF_MEMORY, limit "disk bytes", for a full disk or folder; INTERNAL_FAULT.
+  absl::Status Adopt(store::Entry entry, Account* account);
+
   // Removes the entries of a graph that are this domain's, whatever compiled them; how many. Reads the head of every
   // entry.
   uint32_t Evict(const TrustDomain& domain, const Digest& graph_hash);
@@ -90,6 +97,7 @@ class ProgramDisk {
   }
 
   store::DiskStore& store() { return *store_; }
+  const std::string& compiler() const { return compiler_; }
 
  private:
   // What there is of one tenant's, as far as is known.
@@ -99,7 +107,7 @@ class ProgramDisk {
     // Removals of the store's at the last look; another number asks for the next.
     uint64_t removals ABSL_GUARDED_BY(mutex) = ~uint64_t{0};
   };
-  void Put(store::Entry entry, Account* account, bool replaces);
+  absl::Status Put(store::Entry& entry, Account* account, bool replaces);
   std::shared_ptr<Owned> OwnedBy(const std::string& owner);
   // Pays for `bytes` more of the owner's. QUOTA_EXCEEDED if there is no room for them.
   absl::Status MakeRoom(const std::string& owner, Owned& owned, Account& account, uint64_t bytes)

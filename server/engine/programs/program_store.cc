@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/graph/devices.h"
 #include "runtime/exec/load.h"
+#include "server/engine/programs/failed_stages.h"
 #include "server/engine/programs/program_key.h"
 
 namespace kiln::server {
@@ -225,10 +226,10 @@ absl::StatusOr<CompiledProgram> ProgramStore::CompileOrSearch(const ProgramId& i
     return compile_(graph, id.device->target(), options, nullptr, {id.domain, control, &stages});
   }
   const absl::Time begin = SteadyNow();
-  KILN_ASSIGN_OR_RETURN(compiler::Tuned tuned,
-                        tuning_queue_->Run(*id.device, graph, options, {id.domain, control}, nullptr));
+  auto tuned = tuning_queue_->Run(*id.device, graph, options, {id.domain, control}, nullptr);
   stages.Add(CompileStage::kSearch, begin, SteadyNow());
-  return std::move(tuned.executable);
+  if (!tuned.ok()) return std::move(tuned).status();
+  return std::move(tuned->executable);
 }
 
 absl::StatusOr<ProgramStore::CodeCache::Entry> ProgramStore::MakeCode(const ProgramId& id, const v1::Graph& graph,
@@ -237,7 +238,9 @@ absl::StatusOr<ProgramStore::CodeCache::Entry> ProgramStore::MakeCode(const Prog
   compiles_.fetch_add(1, std::memory_order_relaxed);
   auto code = std::make_shared<Code>();
   code->stages.Add(CompileStage::kWait, asked, SteadyNow());
-  KILN_ASSIGN_OR_RETURN(code->program, CompileOrSearch(id, graph, options, control, code->stages));
+  auto program = CompileOrSearch(id, graph, options, control, code->stages);
+  if (!program.ok()) return WithStages(program.status(), code->stages);
+  code->program = *std::move(program);
   code->graph = graph.SerializeAsString();
   if (!id.shares()) {
     code->domain = id.domain;
@@ -273,6 +276,9 @@ absl::StatusOr<std::optional<ProgramStore::Cache::Entry>> ProgramStore::LoadOf(c
     KILN_ASSIGN_OR_RETURN(Cache::Entry entry, Keep(id, code->program, code->graph));
     entry.value->loaded = true;
     entry.value->compile_us = code->compile_us;
+    if (disk_ != nullptr) {
+      entry.value->stored_key = disk_->HeaderOf(domain, id.graph_hash, id.target, id.device->target(), options).key();
+    }
     return entry;
   }
   const absl::Time begin = SteadyNow();
@@ -357,10 +363,11 @@ absl::StatusOr<ProgramStore::Cache::Entry> ProgramStore::Keep(const ProgramId& i
 
 absl::StatusOr<ProgramStore::Cache::Entry> ProgramStore::KeepNew(const ProgramId& id, const Code& code) {
   const absl::Time begin = SteadyNow();
-  KILN_ASSIGN_OR_RETURN(Cache::Entry entry, Keep(id, code.program, code.graph));
+  auto entry = Keep(id, code.program, code.graph);
   CompileStages stages = code.stages;
   stages.Add(CompileStage::kLoad, begin, SteadyNow());
-  entry.value->stages = std::make_shared<CompileStages>(stages);
+  if (!entry.ok()) return WithStages(entry.status(), stages);
+  entry->value->stages = std::make_shared<CompileStages>(stages);
   return entry;
 }
 

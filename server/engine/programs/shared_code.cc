@@ -20,6 +20,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "server/engine/programs/failed_stages.h"
 #include "server/engine/programs/program_store.h"
 
 namespace kiln::server {
@@ -98,10 +99,12 @@ absl::StatusOr<ProgramStore::Cache::Entry> ProgramStore::CompileShared(const Pro
     return SleepUntil(begin + RoundedUp(took), control);
   };
   const auto keep = [&](std::shared_ptr<Code> code) -> absl::StatusOr<Cache::Entry> {
-    KILN_ASSIGN_OR_RETURN(Cache::Entry entry, KeepNew(id, *code));
-    if (hidden) entry.value->stages = nullptr;  // they would tell whether the compiler was called
-    entry.value->compile_us = MicrosSince(begin);
-    Share(id, options, std::move(code), *entry.value);
+    auto entry = KeepNew(id, *code);
+    // They would tell whether the compiler was called.
+    if (!entry.ok()) return hidden ? WithoutStages(entry.status()) : entry.status();
+    if (hidden) entry->value->stages = nullptr;
+    entry->value->compile_us = MicrosSince(begin);
+    Share(id, options, std::move(code), *entry->value);
     return entry;
   };
   std::shared_ptr<Code> code;
@@ -119,11 +122,12 @@ absl::StatusOr<ProgramStore::Cache::Entry> ProgramStore::CompileShared(const Pro
     // It cannot be loaded: what is compiled takes its place.
     KILN_RETURN_IF_ERROR(loading.End());
   }
-  KILN_ASSIGN_OR_RETURN(CodeCache::Entry made, MakeCode(id, graph, options, control, asked));
-  made.value->compile_us = MicrosSince(begin);
-  if (hidden) KILN_RETURN_IF_ERROR(wait(absl::Microseconds(made.value->compile_us)));
+  auto made = MakeCode(id, graph, options, control, asked);
+  if (!made.ok()) return hidden ? WithoutStages(made.status()) : made.status();
+  made->value->compile_us = MicrosSince(begin);
+  if (hidden) KILN_RETURN_IF_ERROR(wait(absl::Microseconds(made->value->compile_us)));
   const MayLeave loading(asker, pool_);
-  return keep(std::move(made.value));
+  return keep(std::move(made->value));
 }
 
 void ProgramStore::Share(const ProgramId& id, const compiler::Options& options, std::shared_ptr<Code> code,

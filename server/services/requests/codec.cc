@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -68,23 +69,66 @@ class Counter {
   uint64_t parts_ = 0, nodes_ = 0, arguments_ = 0;
 };
 
-absl::Status CountParts(WantedBytes& bytes, const Descriptor& type, const RequestLimits& limits) {
+// A message around the place that has been reached.
+struct Open {
+  const Descriptor* type;
+  CodedInputStream::Limit around;  // the end of what is around it
+  // Its field in what is around it, and its length there; of the whole, none.
+  LongStrings::Step step = {nullptr, 0};
+  LongStrings::Length length = {0, 0, 0};
+  uint64_t long_bytes = 0;  // of long values in it
+  // How many values its fields have so far, of those that lead to others.
+  std::vector<std::pair<const FieldDescriptor*, int>> counts;
+
+  // Which value of `field` comes next.
+  LongStrings::Step Next(const FieldDescriptor* field) {
+    for (auto& [counted, count] : counts) {
+      if (counted == field) return {field, count++};
+    }
+    counts.emplace_back(field, 1);
+    return {field, 0};
+  }
+};
+
+// The length that comes next; whether there is one.
+bool ReadLength(CodedInputStream& input, LongStrings::Length& length) {
+  length.at = static_cast<uint64_t>(input.CurrentPosition());
+  if (!input.ReadVarint32(&length.value) || length.value > INT_MAX) return false;
+  length.width = static_cast<uint32_t>(static_cast<uint64_t>(input.CurrentPosition()) - length.at);
+  return true;
+}
+
+// Of a value in the last of `open`.
+absl::Status AddLong(LongStrings& longs, const LongStrings::Length& length, std::vector<Open>& open,
+                     const FieldDescriptor* field) {
+  LongStrings::Path path;
+  if (field != nullptr) {
+    for (size_t i = 1; i < open.size(); ++i) path.push_back(open[i].step);
+    path.push_back(open.back().Next(field));
+  }
+  // Of a message that is sent in two parts protobuf makes one, in which the second part's values have other places.
+  for (const LongStrings::Step& step : path) {
+    if (!step.field->is_repeated() && step.index > 0) return LongStrings::SentAgain(*step.field);
+  }
+  longs.Add(length, std::move(path));
+  for (Open& around : open) around.long_bytes += length.value;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<LongStrings> CountParts(WantedBytes& bytes, const Descriptor& type, const RequestLimits& limits) {
   const absl::Status malformed = MakeError(v1::MALFORMED_MESSAGE, absl::StrCat("the request is no ", type.full_name()));
   if (!bytes.readable()) return malformed;
   CodedInputStream input(&bytes);
-  // The messages around the place that has been reached, and the end of what is
-  // around each.
-  struct Open {
-    const Descriptor* type;
-    CodedInputStream::Limit around;
-  };
-  std::vector<Open> open = {{&type, 0}};
+  std::vector<Open> open(1);
+  open[0].type = &type;
   Counter counter(limits);
+  LongStrings longs;
   for (;;) {
     const uint32_t tag = input.ReadTag();
     if (tag == 0) {
       if (!input.ConsumedEntireMessage()) return malformed;
-      if (open.size() == 1) return absl::OkStatus();
+      if (open.size() == 1) return longs;
+      if (open.back().long_bytes > 0) longs.Shorten(open.back().length, open.back().long_bytes);
       input.PopLimit(open.back().around);
       open.pop_back();
       continue;
@@ -95,23 +139,40 @@ absl::Status CountParts(WantedBytes& bytes, const Descriptor& type, const Reques
     if (wire == WireFormatLite::WIRETYPE_START_GROUP || wire == WireFormatLite::WIRETYPE_END_GROUP) return malformed;
     const Kind kind = KindOf(field, tag);
     if (kind == Kind::kMessage || kind == Kind::kPacked) {
-      uint32_t length = 0;
-      if (!input.ReadVarint32(&length) || length > INT_MAX || open.size() == kDeepest) return malformed;
+      LongStrings::Length length;
+      if (!ReadLength(input, length) || open.size() == kDeepest) return malformed;
       KILN_RETURN_IF_ERROR(kind == Kind::kMessage ? counter.Add(field->message_type())
-                                                  : counter.Add(nullptr, length / kPackedInAPart));
+                                                  : counter.Add(nullptr, length.value / kPackedInAPart));
       // Each of them becomes an argument.
       if (open.back().type == v1::Handles::descriptor()) {
-        KILN_RETURN_IF_ERROR(counter.AddArguments(length / sizeof(uint64_t)));
+        KILN_RETURN_IF_ERROR(counter.AddArguments(length.value / sizeof(uint64_t)));
       }
+      const auto size = static_cast<int>(length.value);
       if (kind == Kind::kMessage) {
-        open.push_back({field->message_type(), input.PushLimit(static_cast<int>(length))});
-      } else if (!input.Skip(static_cast<int>(length))) {
+        const LongStrings::Step step = open.back().Next(field);
+        open.push_back({field->message_type(), input.PushLimit(size), step, length});
+      } else if (!input.Skip(size)) {
         return malformed;
       }
       continue;
     }
     if (kind == Kind::kPart) KILN_RETURN_IF_ERROR(counter.Add(nullptr));
-    if (!WireFormatLite::SkipField(&input, tag)) return malformed;
+    if (wire != WireFormatLite::WIRETYPE_LENGTH_DELIMITED) {
+      if (!WireFormatLite::SkipField(&input, tag)) return malformed;
+      continue;
+    }
+    LongStrings::Length length;
+    if (!ReadLength(input, length)) return malformed;
+    const bool known = field != nullptr && field->type() == FieldDescriptor::TYPE_BYTES;
+    const bool is_long = length.value > LongStrings::kLong;
+    if (is_long && field != nullptr && field->type() == FieldDescriptor::TYPE_STRING)
+      return TooMany("text bytes", LongStrings::kLong);
+    if (is_long) {
+      KILN_RETURN_IF_ERROR(AddLong(longs, length, open, known ? field : nullptr));
+    } else if (known && field->is_repeated()) {
+      open.back().Next(field);
+    }
+    if (!input.Skip(static_cast<int>(length.value))) return malformed;
   }
 }
 
@@ -151,14 +212,15 @@ bool WantedBytes::Skip(int count) {
   return true;
 }
 
-absl::Status CheckParts(const grpc::ByteBuffer& bytes, const Descriptor& type, const RequestLimits& limits,
-                        const runtime::hal::LaunchControl& control) {
-  if (bytes.Length() <= kShort) return absl::OkStatus();
+absl::StatusOr<LongStrings> CheckParts(const grpc::ByteBuffer& bytes, const Descriptor& type,
+                                       const RequestLimits& limits, const runtime::hal::LaunchControl& control) {
+  if (bytes.Length() <= kShort) return LongStrings();
   grpc::ByteBuffer readable = bytes;  // shares the bytes
   WantedBytes reader(&readable, &control);
-  absl::Status counted = CountParts(reader, type, limits);
+  absl::StatusOr<LongStrings> counted = CountParts(reader, type, limits);
   // What ends early looks malformed.
-  return reader.stopped().ok() ? counted : reader.stopped();
+  if (!reader.stopped().ok()) return reader.stopped();
+  return counted;
 }
 
 absl::Status CheckSmall(const grpc::ByteBuffer& bytes) {

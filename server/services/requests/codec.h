@@ -19,11 +19,13 @@
 #include <cstdint>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "google/protobuf/descriptor.h"
 #include "google/protobuf/io/zero_copy_stream.h"
 #include "runtime/hal/module.h"
+#include "server/services/requests/long_strings.h"
 
 namespace kiln::server {
 
@@ -70,10 +72,11 @@ class WantedBytes final : public google::protobuf::io::ZeroCopyInputStream {
 
 // GRAPH_TOO_LARGE with the limit "nodes", "arguments" or "message parts" if
 // `bytes`, read as a `type`, has more; MALFORMED_MESSAGE if it is no such message, or
-// has a group, which none of ours has. Makes nothing. Short messages pass. The errors of `control`,
-// if it is stopped meanwhile.
-absl::Status CheckParts(const grpc::ByteBuffer& bytes, const google::protobuf::Descriptor& type,
-                        const RequestLimits& limits, const runtime::hal::LaunchControl& control = {});
+// has a group, which none of ours has; limit "text bytes", if a text is as long as kLong of what
+// is returned. Makes nothing. Short messages pass. The errors of `control`, if it is stopped
+// meanwhile. Returns which values are long.
+absl::StatusOr<LongStrings> CheckParts(const grpc::ByteBuffer& bytes, const google::protobuf::Descriptor& type,
+                                       const RequestLimits& limits, const runtime::hal::LaunchControl& control = {});
 
 // In bytes: what is not larger is decoded on the thread that brings it, what is larger on one of
 // the request pool.
@@ -97,8 +100,8 @@ absl::Status AnswerTooLarge(uint64_t used, uint64_t max_bytes);
 template <typename Message>
 absl::Status Decode(const grpc::ByteBuffer& bytes, const RequestLimits& limits, Message& message,
                     const runtime::hal::LaunchControl& control = {}) {
-  KILN_RETURN_IF_ERROR(CheckParts(bytes, *Message::descriptor(), limits, control));
-  grpc::ByteBuffer readable = bytes;  // shares the bytes
+  KILN_ASSIGN_OR_RETURN(const LongStrings longs, CheckParts(bytes, *Message::descriptor(), limits, control));
+  grpc::ByteBuffer readable = longs.empty() ? bytes : longs.LeaveOut(bytes);  // shares the bytes
   bool decoded = false;
   if (bytes.Length() <= kSmallRequest) {
     grpc::ProtoBufferReader reader(&readable);
@@ -109,7 +112,7 @@ absl::Status Decode(const grpc::ByteBuffer& bytes, const RequestLimits& limits, 
     // What ends early may look whole.
     if (!reader.stopped().ok()) return reader.stopped();
   }
-  if (decoded) return absl::OkStatus();
+  if (decoded) return longs.PutInto(message, bytes, control);
   return MakeError(v1::MALFORMED_MESSAGE, absl::StrCat("the request is no ", message.GetTypeName()));
 }
 

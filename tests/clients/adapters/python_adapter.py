@@ -4,9 +4,11 @@ tests/clients/README.md says what each request means. Each is a function of `Ada
 """
 
 import base64
+import contextlib
 import json
 import os
 import pathlib
+import signal
 import sys
 import threading
 from unittest import mock
@@ -15,6 +17,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent.parent
 sys.path.insert(0, str(ROOT / "client" / "python"))
 
 import numpy as np
+from python_bench import Bench
 
 import kiln
 from kiln.hash import graph_hash
@@ -101,14 +104,13 @@ class Adapter:
             self.buffers.pop(name).free()
 
     def run(self, ask):
-        if "cancel_after_ms" in ask:
-            return {"unsupported": "cancel_after_ms"}
         keep = ask.get("keep")
         arguments = [self.argument(item) for item in ask["arguments"]]
         timeout = ask["timeout_ms"] / 1000 if "timeout_ms" in ask else None
         out = "arrays" if keep is None else "buffers"
         program, tag = self.programs[ask["program"]], ask.get("tag", "")
-        results = program.run(dict(enumerate(arguments)), out=out, timeout=timeout, tag=tag).results
+        with interrupted(ask.get("cancel_after_ms")):
+            results = program.run(dict(enumerate(arguments)), out=out, timeout=timeout, tag=tag).results
         if keep is None:
             return {"results": [tensor_of(np.asarray(item)) for item in results]}
         self.buffers.update(zip(keep, results))
@@ -117,6 +119,14 @@ class Adapter:
         if "buffer" in item:
             return self.buffers[item["buffer"]]
         return array_of(item["tensor"]) if "tensor" in item else item["integer"]
+
+    def run_files(self, ask):
+        """The name of a constant begins with its slot."""
+        program = self.client.compile(graph_pb2.Graph.FromString(pathlib.Path(ask["graph_file"]).read_bytes()))
+        constants = kiln.load(ask["constants_file"], client=self.client)
+        given = {int(name.split("_")[0]): array for name, array in constants.items()}
+        given.update(enumerate(array_of(item["tensor"]) for item in ask["arguments"]))
+        return {"results": [tensor_of(np.asarray(item)) for item in program.run(given, out="arrays").results]}
 
     def begin(self, ask):
         """Does another request beside what follows; `end` answers."""
@@ -174,6 +184,12 @@ class Adapter:
             buffer.write_bytes(sent)
             return {"wrong": int(np.count_nonzero(sent != buffer.numpy()))}
 
+    def bench(self, ask):
+        if ask["what"] == "prepare":
+            self.measures = Bench(ask, graph_of)
+            return None
+        return self.measures.measure(ask)
+
     def answer(self, ask):
         self.of = ask.get("client", "")
         try:
@@ -182,6 +198,23 @@ class Adapter:
             return {"error": told(error)}
         except Told as error:
             return error.args[0]
+
+
+@contextlib.contextmanager
+def interrupted(after_ms):
+    """By what a person ends a program with, Ctrl-C: it ends the call at the server, and the suite is told."""
+    if after_ms is None:
+        yield
+        return
+    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    signal.setitimer(signal.ITIMER_REAL, after_ms / 1000)
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise Told({"error": {"status": "CANCELLED"}}) from None
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 class Told(Exception):

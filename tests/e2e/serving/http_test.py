@@ -125,7 +125,16 @@ class TritonsClient(HttpTest):
         self.refused(501, ["sequence"], self.client.infer, "mlp", [given("x", x)], sequence_id=5)
         self.refused(415, ["Content-Encoding"], self.client.infer, "mlp", [given("x", x)],
                      request_compression_algorithm="gzip")  # fmt: skip
-        self.refused(501, ["not served"], self.client.get_system_shared_memory_status)
+        self.refused(501, ["SystemSharedMemoryStatus"], self.client.get_system_shared_memory_status)
+
+    def test_classes_as_json_and_binary(self):
+        x = np.float32([3, 1, 2])
+        for binary in (True, False):
+            y = triton.InferRequestedOutput("y", binary_data=binary, class_count=2)
+            answer = self.client.infer("double", [given("x", x)], outputs=[y])
+            self.assertEqual(answer.get_output("y")["datatype"], "BYTES")
+            said = [text.decode() if binary else text for text in answer.as_numpy("y").tolist()]
+            self.assertEqual(said, ["6.000000:0", "4.000000:2"])
 
     def test_each_of_many_callers_gets_its_own_rows(self):
         wrong = []

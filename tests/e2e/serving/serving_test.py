@@ -147,7 +147,7 @@ class Inference(ServingTest):
         ask = {"model_name": "mlp", "inputs": [given("x", x)]}
         self.refused("NOT_FOUND", ['"9"'], self.client.infer, model_version="9", **ask)
         self.refused("INVALID_ARGUMENT", ['"q"'], self.client.infer, outputs=[triton.InferRequestedOutput("q")], **ask)
-        self.refused("UNIMPLEMENTED", ["parameters.sequence_"], self.client.infer, sequence_id=5, **ask)
+        self.refused("UNIMPLEMENTED", ["parameters.sequence_", "no sequences"], self.client.infer, sequence_id=5, **ask)
 
     def test_contents_that_do_not_fit_are_named(self):
         cases = {
@@ -203,6 +203,9 @@ class Inference(ServingTest):
         self.assertEqual({part.count for part in parts}, {sums.success.count})
         self.assertEqual(sum(part.ns for part in parts), sums.success.ns)
         self.assertGreater(sums.compute_infer.ns, 0)
+        # Asked one after the other: each run has answered one.
+        self.assertEqual([(row.batch_size, row.compute_infer.count) for row in after.batch_stats],
+                         [(1, after.execution_count)])  # fmt: skip
         self.assertEqual([row.name for row in self.client.get_inference_statistics().model_stats],
                          ["brain", "half", "integers", "mlp"])  # fmt: skip
 
@@ -225,6 +228,9 @@ class Inference(ServingTest):
         for name, part in parts.items():
             self.assertEqual(after["nv_inference_%s_duration_us" % name], part.ns // 1000, name)
         self.assertEqual(len(after), 9)
+        memory = {key[1:]: value for key, value in port.samples().items() if key[0] == "kiln_model_memory_bytes"}
+        # The last bias is so small that the program has it in its code.
+        self.assertEqual(memory["mlp", "1"], 4 * sum(MLP.constants[name].size for name in ("w1", "b1", "w2")))
         # One series of each for each version of a model, whoever asked.
         self.assertEqual({key[1:] for key in port.samples() if key[0] == "nv_inference_count"},
                          {("brain", "1"), ("half", "1"), ("integers", "7"), ("mlp", "1")})  # fmt: skip
@@ -258,8 +264,7 @@ class Inference(ServingTest):
 
     def test_what_is_not_served_says_so_by_name(self):
         for rpc, request in (("SystemSharedMemoryStatus", pb.SystemSharedMemoryStatusRequest()),
-                             ("CudaSharedMemoryStatus", pb.CudaSharedMemoryStatusRequest()),
-                             ("TraceSetting", pb.TraceSettingRequest()), ("LogSettings", pb.LogSettingsRequest())):  # fmt: skip
+                             ("CudaSharedMemoryRegister", pb.CudaSharedMemoryRegisterRequest())):  # fmt: skip
             with self.subTest(rpc), self.assertRaises(triton._client.grpc.RpcError) as caught:
                 getattr(self.stub, rpc)(request)
             self.assertEqual(caught.exception.code().name, "UNIMPLEMENTED")

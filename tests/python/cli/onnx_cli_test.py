@@ -76,6 +76,15 @@ class OnnxCli(unittest.TestCase):
         self.assertEqual(ran.returncode, 1, ran.stdout)
         return ran.stderr
 
+    def test_a_kgraph_has_its_constants_beside_it(self):
+        model = self.path("layer.onnx")
+        support.cli("import", model, "-o", self.path("same.pb"), "--constants", self.path("other.safetensors"))
+        support.cli("import", model, "-o", self.path("same.kgraph"))
+        for one, other in (("same.pb", "same.kgraph"), ("other.safetensors", "same.safetensors")):
+            self.assertEqual((self.folder / one).read_bytes(), (self.folder / other).read_bytes())
+        hashes = {support.cli("graph", "hash", self.path(name)) for name in ("same.pb", "same.kgraph")}
+        self.assertEqual(len(hashes), 1)
+
     def test_a_model_runs_with_the_sizes_of_its_files(self):
         for batch in (1, 5):
             x = np.random.default_rng(batch).normal(size=(batch, 4)).astype(np.float32)
@@ -118,7 +127,7 @@ class OnnxCli(unittest.TestCase):
             (("import", model, "--size", "batch"), "NAME=8 or NAME=1:64"),
             (("import", model, "--size", "batch=9:3"), "no range"),
             (("import", model, "--shape", "x=2,four"), "four"),
-            (("import", model, "-o", self.path("layer.txt")), ".uop or .pb"),
+            (("import", model, "-o", self.path("layer.txt")), ".uop, .pb or .kgraph"),
             (("import", self.path("cut.onnx")), "ONNX"),
             (("import", self.path("nowhere.onnx")), "nowhere.onnx"),
             (("run", model, "--size", "batch=1:64", "--random"), "not a range"),

@@ -1,5 +1,6 @@
 """`kiln` as people and shells meet it: versions, exit statuses, mistakes, completions, hashes and JSON."""
 
+import base64
 import json
 import pathlib
 import shutil
@@ -82,6 +83,77 @@ class Asked(support.ServerTest):
             timed = json.loads(self.ask("time", file.name, "--repeat", "3", "--json").stdout)
         self.assertEqual(len(timed["seconds"]), 3)
 
+    def file(self, program):
+        file = tempfile.NamedTemporaryFile(suffix=".pb")
+        self.addCleanup(file.close)
+        file.write(program.graph.SerializeToString())
+        file.flush()
+        return file.name
+
+    def json(self, *words):
+        done = self.ask(*words, "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return json.loads(done.stdout)
+
+    def test_what_tables_say_json_says(self):
+        program = self.compiled(5.0)
+        file, hexes = self.file(program), program.hash.hex()
+        ran = self.json("run", file, "--zeros")
+        (result,) = ran["results"]
+        self.assertEqual(result, {"name": "0", "dtype": "float32", "shape": [3], "min": 0.0, "max": 0.0, "mean": 0.0, "nan": 0,
+                                  "first_elements": [0.0, 0.0, 0.0]})  # fmt: skip
+        self.assertEqual((ran["hash"], ran["kernels"], ran["from_cache"], ran["updated"]), (hexes, 1, True, []))
+        self.assertEqual(self.json("run", file, "--zeros", "--show", "1")["results"][0]["first_elements"], [0.0])
+
+        bench = self.json("bench", file, "--repeat", "3", "--concurrency", "1,2")
+        self.assertEqual((bench["hash"], bench["repeat"]), (hexes, 3))
+        self.assertEqual([row["callers"] for row in bench["concurrency"]], [1, 2])
+        for times in (bench["call_us"], bench["server_us"], bench["concurrency"][0]["call_us"]):
+            self.assertLess(0, times["min"])
+            self.assertLessEqual(times["min"], times["p50"])
+            self.assertLessEqual(times["p50"], times["p99"])
+        self.assertLessEqual(bench["kernels_us"]["p50"], bench["call_us"]["p50"])
+
+        explained = self.json("explain", file)
+        self.assertEqual(base64.b64decode(explained["graph_hash"]).hex(), hexes)
+        self.assertEqual(explained["signature"]["parameters"][0]["name"], "x")
+        self.assertEqual(len(explained["kernels"]), 1)
+        (stage,) = self.json("explain", file, "--stage", "normalise")["stages"]
+        self.assertIn("MUL", stage["text"])
+        tuned = self.json("tune", file, "--budget_ms", "200")
+        self.assertEqual(base64.b64decode(tuned["graph_hash"]).hex(), hexes)
+        self.assertGreaterEqual(tuned["candidates"], 1)
+
+        self.assertEqual(self.json("health"), {"server": self.server.address, "service": "", "serves": True})
+        self.assertEqual(self.json("health", "CPU:0")["service"], "CPU:0")
+        self.assertEqual(run("--server", "127.0.0.1:1", "health", "--json").returncode, 3)
+        self.assertEqual(self.json("graph", "hash", file), {"hash": hexes})
+        self.assertIn("PARAM", [node["op"] for node in self.json("graph", "print", file)["nodes"]])
+        self.assertEqual(self.json("evict", hexes), {"programs": 1, "entries": 0})
+
+    def test_a_gradient_as_json(self):
+        graph = kiln.Graph()
+        graph.output((graph.param("x", (3,), "float32") * 2.0).sum())
+        made = self.json("gradient", self.file(self.client.compile(graph)), "--wrt", "x")
+        self.assertGreater(len(made["graph"]["nodes"]), 0)
+
+    def test_a_folder_of_programs_as_json(self):
+        with tempfile.TemporaryDirectory() as folder, support.running("--program_cache_dir=" + folder) as server:
+            with kiln.connect(server.address) as client:
+                graph = kiln.Graph()
+                graph.output(graph.param("x", (3,), "float32") * 6.0)
+                digits = client.compile(graph).hash.hex()
+            listed = self.json("cache", "ls", folder)
+            (row,) = listed["programs"]
+            self.assertEqual((row["graph"], row["kernels"], row["bytes"]), (digits, 1, listed["bytes"]))
+            self.assertEqual(self.json("cache", "verify", folder), {"good": 1, "bad": []})
+            bundle = pathlib.Path(folder) / "bundle"
+            self.assertEqual(self.json("cache", "export", folder, str(bundle)),
+                             {"programs": 1, "file": str(bundle), "left_out": []})  # fmt: skip
+            self.assertEqual(self.json("cache", "import", folder, str(bundle)), {"taken": 0, "there": 1, "refused": []})
+            self.assertEqual(self.json("cache", "gc", folder, "--bytes", "0"),
+                             {"removed": 1, "removed_bytes": listed["bytes"], "left_bytes": 0})  # fmt: skip
+
     def test_bench_by_how_many_call_at_once(self):
         program = self.compiled(4.0)
         with tempfile.NamedTemporaryFile(suffix=".pb") as file:
@@ -96,12 +168,41 @@ class Asked(support.ServerTest):
         digits = self.compiled(3.0).hash.hex()
         explained = self.ask("explain", digits[:12])
         self.assertIn("hash       %s" % digits, explained.stdout)
-        for words, why in ((["explain", "0" * 12], "no program in the server's memory"),
+        self.assertEqual(self.json("run", digits[:12], "--zeros")["hash"], digits)
+        self.assertIn("x", self.ask("run", digits[:12]).stderr)  # its parameters have names without a graph, too
+        self.assertEqual(self.json("bench", digits[:12], "--repeat", "2")["hash"], digits)
+        self.assertEqual(len(self.json("time", digits[:12], "--repeat", "2")["seconds"]), 2)
+        self.assertIn("hash       " + digits, self.ask("tune", digits[:12], "--budget_ms", "200").stdout)
+        self.assertEqual(self.ask("graph", "hash", digits[:12]).stdout, digits + "\n")
+        self.assertIn("PARAM", self.ask("graph", "print", digits[:12]).stdout)
+        self.assertIn("<svg", self.ask("graph", "svg", digits[:12]).stdout)
+        self.assertIn("<svg", self.ask("graph", "svg", digits[:12], "--stage", "memory_plan").stdout)
+        nobody = "no program in the server's memory"
+        self.assertIn("NEED_GRAPH", self.ask("run", "0" * 64, "--zeros").stderr)
+        for words, why in ((["explain", "0" * 12], nobody), (["run", "0" * 12], nobody), (["bench", "0" * 12], nobody),
+                           (["time", "0" * 12], nobody), (["tune", "0" * 12], nobody),
+                           (["graph", "hash", "0" * 12], nobody), (["graph", "print", "0" * 12], nobody),
                            (["evict", "abc"], "is no hash"), (["evict", "xyz" * 5], "is no hash")):  # fmt: skip
             done = self.ask(*words)
             self.assertEqual(done.returncode, 1)
             self.assertIn(why, done.stderr)
         self.assertEqual(self.ask("evict", digits[:12]).stdout, "1 from memory, 0 from disk\n")
+
+    def test_digits_of_several_programs_name_them(self):
+        seen = {}
+        for value in range(100, 3000):
+            graph = kiln.Graph()
+            graph.output(graph.param("x", (3,), "float32") * float(value))
+            digits = kiln.graph_hash(graph.build()).hex()
+            twin, other = seen.setdefault(digits[:4], (digits, graph))
+            if twin != digits:
+                break
+        for each in (graph, other):
+            self.client.compile(each)
+        done = self.ask("run", digits[:4], "--zeros")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("the hashes of 2 programs begin with %s; give more digits" % digits[:4], done.stderr)
+        self.assertIn(twin, done.stderr)
 
 
 if __name__ == "__main__":

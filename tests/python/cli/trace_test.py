@@ -120,6 +120,31 @@ class TraceTest(unittest.TestCase):
                 self.assertEqual([part.name for part in second.parts], ["verify", "cache"])
                 self.assertEqual(len(second.stages), 0)
 
+    def test_a_compilation_that_fails_shows_where(self):
+        refused = {
+            ("import",): graphs.elementwise("ADD", sources=1),
+            ("import", "schedule", "kernels"): graphs.elementwise("ADD", shape=(1 << 40,)),  # it would run for too long
+        }
+        for isolation in ("off", "on"):
+            flags = ("--compile_isolation=" + isolation, "--graph_limits_max_run_seconds=1")
+            with self.subTest(isolation), support.running(*flags) as server:
+                caller = Caller(server)
+                for expected, graph in refused.items():
+                    asked = kernel_service_pb2.CompileRequest(graph=graph)
+                    code = caller.code("KernelService.Compile", asked)
+                    call = [call for call in caller.trace().calls if call.method == "KernelService.Compile"][-1]
+                    self.assertEqual(call.status, code.value[0])
+                    self.assertEqual([part.name for part in call.parts], ["verify", "compile"])
+                    stages = [stage.name for stage in call.stages]
+                    self.assertEqual(stages, ["wait"] + ["worker"] * (isolation == "on") + list(expected))
+                    self.assertEqual([stage.failed for stage in call.stages], [False] * (len(stages) - 1) + [True])
+                    before = call.parts[1].begin_ns
+                    for stage in call.stages:
+                        self.assertLessEqual(before, stage.begin_ns, stage.name)
+                        self.assertLessEqual(stage.begin_ns, stage.end_ns, stage.name)
+                        before = stage.end_ns
+                    self.assertLessEqual(before, call.parts[1].end_ns)
+
     def test_a_call_that_fails_shows_how_far_it_came(self):
         unknown = kernel_service_pb2.ExecuteRequest(graph_hash=bytes(32))
         self.assertEqual(self.caller.code(EXECUTE, unknown), grpc.StatusCode.NOT_FOUND)

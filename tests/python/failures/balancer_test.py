@@ -1,21 +1,17 @@
 """Three servers behind a balancer that sends each call to the next one."""
 
-import os
 import pathlib
-import shutil
 import signal
-import socket
-import subprocess
 import sys
 import tempfile
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 
-import support
-import admin
 import grpc
 import numpy as np
+import pool as pools
+import support
 
 import kiln
 from kiln.errors import from_rpc
@@ -23,55 +19,6 @@ from kiln.session import HEADER
 from kiln.transport import wire
 from kiln.transport.credentials import Credentials
 from kiln.v1 import buffer_service_pb2, device_service_pb2, session_service_pb2
-
-HAPROXY = shutil.which("haproxy", path=os.environ.get("PATH", "") + ":/usr/sbin")
-
-CONFIGURATION = """
-defaults
-    mode http
-    timeout connect 5s
-    timeout client 1m
-    timeout server 1m
-frontend all
-    bind fd@%d proto h2
-    default_backend pool
-backend pool
-    balance roundrobin
-    option httpchk
-    http-check send meth GET uri /readyz ver HTTP/1.1 hdr Host localhost
-    default-server inter 200ms fall 1 rise 1
-"""
-
-
-class Pool:
-    """Servers, and HAProxy before them."""
-
-    def __init__(self, servers):
-        """Servers with an admin port are asked there for their health."""
-        self.servers = servers
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self._listener.set_inheritable(True)
-        self.address = "127.0.0.1:%d" % self._listener.getsockname()[1]
-        self._folder = tempfile.TemporaryDirectory()
-        rows = "".join("    server s%d %s proto h2%s\n" % (i, one.address, self._checks(one))
-                       for i, one in enumerate(servers))  # fmt: skip
-        file = pathlib.Path(self._folder.name) / "haproxy.cfg"
-        file.write_text(CONFIGURATION % self._listener.fileno() + rows)
-        self._proxy = subprocess.Popen([HAPROXY, "-f", str(file)], stderr=subprocess.DEVNULL, close_fds=False)
-
-    def _checks(self, server):
-        if "event=admin" not in "".join(server.log):
-            return ""
-        return " check check-proto h1 port %d" % admin.Admin(server).port
-
-    def stop(self):
-        self._proxy.send_signal(signal.SIGTERM)
-        self._proxy.wait()
-        self._listener.close()
-        self._folder.cleanup()
-        for server in self.servers:
-            server.stop()
-
 
 class FollowsTest(unittest.TestCase):
     def test_not_wherever_a_server_says(self):
@@ -87,10 +34,10 @@ class FollowsTest(unittest.TestCase):
             self.assertFalse(anyone.may_follow(address), address)
 
 
-@unittest.skipUnless(HAPROXY, "haproxy is not installed; ./dev test installs it")
+@unittest.skipUnless(pools.HAPROXY, "haproxy is not installed; ./dev test installs it")
 class BalancerTest(unittest.TestCase):
     def pool(self, *flags):
-        made = Pool([support.Server(*flags) for _ in range(3)])
+        made = pools.Pool([support.Server(*flags) for _ in range(3)])
         self.addCleanup(made.stop)
         return made
 
@@ -170,7 +117,7 @@ class BalancerTest(unittest.TestCase):
     def test_only_the_server_itself_will_do(self):
         """Where another server is at that address, or none that may be gone to, the client stays."""
         with support.running() as other:
-            pool = Pool([support.Server("--advertise=%s" % other.address)])
+            pool = pools.Pool([support.Server("--advertise=%s" % other.address)])
             self.addCleanup(pool.stop)
             with kiln.connect(pool.address) as client:
                 self.assertEqual(client.target, pool.address)
@@ -179,7 +126,7 @@ class BalancerTest(unittest.TestCase):
 
     def test_one_that_cannot_be_reached_itself_is_used_by_way_of_it(self):
         server = support.Server("--advertise=127.0.0.1:1")
-        pool = Pool([server])
+        pool = pools.Pool([server])
         self.addCleanup(pool.stop)
         with kiln.connect(pool.address) as client:
             self.assertEqual(client.target, pool.address)

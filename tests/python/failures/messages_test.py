@@ -64,6 +64,30 @@ class Addresses(unittest.TestCase):
             self.assertIn("not known", addresses.absent("gpu.example:7437"))
 
 
+class NothingBeside(unittest.TestCase):
+    """The message is all that is said: no thread of gRPC's ends with a traceback of its own."""
+
+    def said(self, connect):
+        fell, before = [], set(threading.enumerate())
+        with mock.patch.object(threading, "excepthook", fell.append):
+            for _ in range(8):
+                with self.assertRaises(kiln.NoServer):
+                    connect()
+            for thread in set(threading.enumerate()) - before:
+                thread.join(60)
+        return [str(one.exc_value) for one in fell]
+
+    def test_nobody_is_there(self):
+        with socket.socket() as taken:  # bound, and not listening: connections are refused
+            taken.bind(("127.0.0.1", 0))
+            address = "127.0.0.1:%d" % taken.getsockname()[1]
+            self.assertEqual(self.said(lambda: kiln.connect(address, timeout=0.3)), [])
+
+    def test_tls_to_plain(self):
+        with support.running() as server:
+            self.assertEqual(self.said(lambda: kiln.connect(server.address, tls=True, timeout=2)), [])
+
+
 class Quiet(http.server.BaseHTTPRequestHandler):
     def log_message(self, *arguments):
         pass

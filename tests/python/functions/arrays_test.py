@@ -152,7 +152,7 @@ class Arrays(support.ServerTest):
         self.assertEqual((np.shape(x), np.ndim(x), np.size(x)), ((3, 4), 2, 12))
         self.assertEqual(np.sum(x, where=X > 0).dtype, np.float32)  # kiln.sum has no such parameter
         for found, wanted in ((np.linalg.norm(x), np.linalg.norm(X)), (np.spacing(x), np.spacing(X)), (np.add.reduceat(x, [0, 1]), X[:2] + [[0], [1]] * X[2:]),
-                              (np.percentile(x, 30), np.percentile(X, 30))):  # fmt: skip
+                              (np.unwrap(x), np.unwrap(X))):  # fmt: skip
             self.assertNotIsInstance(found, kiln.Array)  # here, as Kiln has none
             np.testing.assert_allclose(found, wanted, rtol=1e-5)
 

@@ -204,9 +204,9 @@ class Jit(support.ServerTest):
         before = {name: row.calls for name, row in self.client.traffic.items()}
         for _ in range(20):
             x = f(x)
-        self.assertEqual(x.tolist(), [20.0] * 4)
+        self.assertEqual(x.tolist(), [20.0] * 4)  # which the last one brings along
         moved = {name: row.calls - before.get(name, 0) for name, row in self.client.traffic.items()}
-        self.assertEqual((moved["KernelService.Execute"], moved["BufferService.Read"]), (20, 1))
+        self.assertEqual((moved["KernelService.Execute"], moved.get("BufferService.Read", 0)), (20, 0))
         self.assertEqual(moved["KernelService.Compile"], 0)
 
     def test_traces_are_logged(self):
@@ -299,7 +299,7 @@ class Mistakes(support.ServerTest):
         for read in (np.asarray, lambda x: x.numpy(), lambda x: x[0].item()):
             self.raises(TypeError, "make it an output", read, x)
         self.raises(TypeError, "numpy.spacing is of arrays, and Kiln has none", lambda x: np.spacing(x), x)
-        self.raises(TypeError, "numpy.percentile is of arrays.*kiln has none", lambda x: np.percentile(x, 30), x)
+        self.raises(TypeError, "numpy.unwrap is of arrays.*kiln has none", lambda x: np.unwrap(x), x)
         self.raises(DTypeError, "a place is an integer, not bool.*kiln.where", lambda x: x[x > 1], x)
 
     def test_values_that_leave(self):

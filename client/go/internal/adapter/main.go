@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
 
 	"kiln"
@@ -34,12 +35,19 @@ type ask struct {
 	Keep                  json.RawMessage
 	Buffers               []string
 	Inputs, Outputs       []string
+	GraphFile             string `json:"graph_file"`
+	ConstantsFile         string `json:"constants_file"`
 	Bytes, Offset, Handle json.RawMessage
 	Root                  uint32
 	Wrt                   []uint32
 	Calls                 [][]json.RawMessage
 	Steps                 [][]json.RawMessage
 	Request               *ask
+
+	What                    string
+	Bare                    bool
+	Count                   int
+	Affine, Counting, Large []byte
 }
 
 type tensor struct {
@@ -68,6 +76,7 @@ type adapter struct {
 	buffers    map[string]*kiln.Buffer
 	recordings map[string]*kiln.Recording
 	begun      map[string]chan answer
+	measured   *measured
 }
 
 // one is a client with the stream that it has now.
@@ -88,6 +97,7 @@ func newAdapter() *adapter {
 		map[string]*kiln.Buffer{},
 		map[string]*kiln.Recording{},
 		map[string]chan answer{},
+		nil,
 	}
 }
 
@@ -118,7 +128,7 @@ func told(err error) answer {
 		return answer{"message": err.Error()}
 	}
 	made := answer{
-		"status":      statuses[failed.Status],
+		"status":      statusName(failed.Status),
 		"message":     failed.Message,
 		"limit_value": failed.LimitValue,
 		"used":        failed.Used,
@@ -163,6 +173,14 @@ var statuses = []string{
 	"UNAVAILABLE",
 	"DATA_LOSS",
 	"UNAUTHENTICATED",
+}
+
+// statusName is also for a number that gRPC has not.
+func statusName(code codes.Code) string {
+	if int(code) < len(statuses) {
+		return statuses[code]
+	}
+	return code.String()
 }
 
 func (a *adapter) answer(request *ask) answer {

@@ -29,7 +29,9 @@ var requests = map[string]func(*adapter, context.Context, *ask) (answer, error){
 	"free":          free,
 	"handle":        handle,
 	"describe":      describe,
+	"bench":         bench,
 	"run":           run,
+	"run_files":     runFiles,
 	"unchecked_run": uncheckedRun,
 	"fence":         fence,
 	"record":        record,
@@ -344,4 +346,45 @@ func transfer(a *adapter, ctx context.Context, r *ask) (answer, error) {
 		}
 	}
 	return answer{"wrong": wrong}, buffer.Free(ctx)
+}
+
+// runFiles runs a graph of a file, on constants of another, which are uploaded, and on what is given by value.
+func runFiles(a *adapter, ctx context.Context, r *ask) (answer, error) {
+	client := a.clients[r.Client].client
+	graph, err := kiln.ReadGraph(r.GraphFile)
+	if err != nil {
+		return nil, err
+	}
+	constants, err := kiln.ReadConstants(r.ConstantsFile)
+	if err != nil {
+		return nil, err
+	}
+	program, err := client.Compile(ctx, kiln.FromMessage(graph), nil)
+	if err != nil {
+		return nil, err
+	}
+	var arguments []kiln.Argument
+	for slot, constant := range constants {
+		buffer, err := client.Upload(ctx, constant)
+		if err != nil {
+			return nil, err
+		}
+		arguments = append(arguments, kiln.InSlot{Slot: slot, Value: buffer})
+	}
+	for _, item := range r.Arguments {
+		array, err := item.Tensor.array()
+		if err != nil {
+			return nil, err
+		}
+		arguments = append(arguments, array)
+	}
+	results, err := program.Run(ctx, arguments...)
+	if err != nil {
+		return nil, err
+	}
+	made := []*tensor{}
+	for _, array := range results {
+		made = append(made, said(array))
+	}
+	return answer{"results": made}, nil
 }

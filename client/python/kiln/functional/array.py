@@ -23,6 +23,7 @@ from kiln.functional.eager import dispatched
 from kiln.functional.held import Held
 from kiln.functional.standard import Standard
 from kiln.functional.tracing import active
+from kiln.functional.trees import PLAIN
 from kiln.interchange.pickled import load_array
 from kiln.interchange.progress import Progress
 from kiln.interchange.shown import shown
@@ -215,6 +216,8 @@ class Array(Standard, _Computing):
                     raise
         return function(*map(_on_host, args), **{name: _on_host(value) for name, value in kwargs.items()})
 
+
+PLAIN.add(Array)
 
 # -- operators and methods are Tensor's
 

@@ -16,7 +16,7 @@ from kiln.functional import leaves as leaf_kinds
 from kiln.functional.held import Held
 from kiln.functional.kept import of_client
 from kiln.functional.traced import trace
-from kiln.functional.trees import flatten, unflatten
+from kiln.functional.trees import flatten_call, unflatten
 from kiln.value import Value
 
 # Functions whose numbers come with the call: one program for all of them.
@@ -31,9 +31,10 @@ _FLOATS = {"uniform", "bernoulli", "searchsorted", "select"}
 # Functions of operands alone: a list is an array to them, and numpy's numbers have their dtype.
 _OPERANDS = _NUMERIC | {"power", "pow", "divmod", "bitwise_and", "bitwise_or", "bitwise_xor", "left_shift", "right_shift", "logical_and",
                         "logical_or", "logical_xor", "matmul", "dot", "einsum", "__matmul__", "__rmatmul__"}  # fmt: skip
+_OPERANDS |= {"append", "digitize", "isin", "interp", "convolve", "correlate", "vdot", "cov", "corrcoef"}
 _OPERANDS |= {"__%s%s__" % (r, name) for name in ("pow", "and", "or", "xor", "lshift", "rshift") for r in ("", "r")}
 # Functions of several arrays, in a list or a tuple.
-_SEVERAL = {"stack", "concatenate", "concat"}
+_SEVERAL = {"stack", "concatenate", "concat", "vstack", "hstack", "dstack", "column_stack"}
 _NUMBERS = (int, float, np.generic)
 
 # Kinds of operations that one client keeps.
@@ -84,7 +85,7 @@ def _lifted(graph: Any, values: Iterable[Any]) -> Tuple[Any, ...]:
 
 def at_once(raw: Callable[..., Any], args: Tuple[Any, ...], named: Dict[str, Any]) -> Any:
     """Runs raw(*args, **named) on arrays. Raises what it raises, and what a call of a program does."""
-    leaves, tree = flatten((args, named))
+    leaves, tree = flatten_call(args, named)
     numeric = raw.__name__ in _NUMERIC
     arrays = [leaf for leaf in leaves if isinstance(leaf, (Held, np.ndarray, np.generic))]
     # Whether an integer's value matters to what the function makes of it: a uint8 holds no 300.

@@ -23,7 +23,7 @@ from kiln.functional import leaves as leaf_kinds
 from kiln.functional.kept import Kept
 from kiln.functional.traced import Traced, trace
 from kiln.functional.tracing import active
-from kiln.functional.trees import Tree, flatten, paths, unflatten
+from kiln.functional.trees import Tree, flatten_call, paths, unflatten
 from kiln.interchange import pickled
 
 log = logging.getLogger("kiln.jit")
@@ -94,7 +94,7 @@ class Jitted(Generic[R]):
         statics: Tuple[Any, ...] = ()
         if self._static_at or self._static_names:
             args, named, statics = self._split(args, named)
-        leaves, tree = flatten((args, named))
+        leaves, tree = flatten_call(args, named)
         specs = [leaf_kinds.spec_of(leaf) for leaf in leaves]
         if None in specs:
             at = specs.index(None)

@@ -11,6 +11,11 @@ import logging
 import time
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
 
+import numpy as np
+
+from kiln import arrays
+from kiln.buffers import Buffer
+from kiln.deferred import ALONG, SMALL
 from kiln.errors import InvalidArgument
 from kiln.functional import leaves as leaf_kinds
 from kiln.functional.held import Held, made
@@ -50,8 +55,8 @@ class Traced:
 
     def run(self, leaves: Sequence[Any], specs: Sequence[Any]) -> Any:
         """The function's value for these leaves. Raises BufferFreed, and what a call of a program does."""
-        given: Sequence[Any] = ()
-        if self.program is not None:
+        given: Sequence[Any] = () if self.program is None else self._put_off(leaves, specs)
+        if self.program is not None and not given:
             values: Dict[int, Any] = {}
             for slot, array in self.captured:
                 values[slot] = array.buffer
@@ -74,6 +79,33 @@ class Traced:
         return unflatten(self.tree, [
             Held._made(client, given[one], one in self.twice) if type(one) is int else self._same(one.of, leaves)
             for one in self.results])  # fmt: skip
+
+    def _put_off(self, leaves: Sequence[Any], specs: Sequence[Any]) -> Sequence[Any]:
+        """The results of a call that need not be sent at once (kiln/deferred.py); none where it is to be."""
+        if self.ended or self.states or not self.program._waits:
+            return ()
+        values: Dict[int, Any] = {}
+        left = SMALL
+        for slot, array in self.captured:
+            values[slot] = array.buffer
+            if array.device != self.device:  # which a call by itself says
+                return ()
+        for slot, at in self.arguments:
+            leaf = leaves[at]
+            value = leaf.buffer if isinstance(leaf, Held) else leaf_kinds.argument(leaf, specs[at])
+            if isinstance(value, Buffer):
+                if value.device != self.device or value._connection is not self.client._connection:
+                    return ()
+                later = value._later
+                if later is not None and later.here and value.nbytes <= ALONG:
+                    value = later.content(value)
+            if isinstance(value, (np.ndarray, np.generic)):
+                value = arrays.host_array(value)
+                left -= value.nbytes
+                if left < 0:
+                    return ()
+            values[slot] = value
+        return self.program._put_off(values) or ()
 
     def _donated(self, leaf: Any, values: Dict[int, Any], slot: int) -> Any:
         """A buffer that the program may write."""

@@ -10,7 +10,10 @@ a key of what was traced for arguments of that form.
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Callable, Iterator, List, Tuple
+import functools
+from typing import Any, Callable, Dict, Iterator, List, Set, Tuple
+
+import numpy as np
 
 from kiln.errors import InvalidArgument
 
@@ -39,6 +42,8 @@ class Tree:
 
 LEAF = Tree("leaf", (), (), 1)
 NOTHING = Tree("none", (), (), 0)
+# Types whose values are leaves; others are looked into.
+PLAIN: Set[Any] = {np.ndarray, float, int, bool}
 
 
 def describe(tree: Tree) -> str:
@@ -87,10 +92,27 @@ def flatten(value: Any) -> Tuple[List[Any], Tree]:
     return leaves, _flatten(value, leaves)
 
 
+def flatten_call(args: Tuple[Any, ...], named: Dict[str, Any]) -> Tuple[List[Any], Tree]:
+    """As flatten((args, named)): most calls are of leaves alone, by place."""
+    if not named:
+        for one in args:
+            if type(one) not in PLAIN:
+                break
+        else:
+            return list(args), _by_place(len(args))
+    return flatten((args, named))
+
+
+@functools.lru_cache(maxsize=64)
+def _by_place(count: int) -> Tree:
+    """The form of a call with so many leaves."""
+    return flatten(((0,) * count, {}))[1]
+
+
 def _flatten(value: Any, leaves: List[Any]) -> Tree:
     if value is None:
         return NOTHING
-    parts = _parts(value)
+    parts = None if type(value) in PLAIN else _parts(value)
     if parts is None:
         leaves.append(value)
         return LEAF

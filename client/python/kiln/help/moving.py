@@ -192,4 +192,69 @@ Array([1, 0, 1], dtype=int64)
 unique_all
 >>> knp.unique_all([3, 1, 3]).indices
 Array([1, 0], dtype=int64)
+
+shapes  Arrays of equal sizes but for the axis along which they are joined.
+raises  ShapeError for other sizes.
+
+vstack
+>>> knp.vstack([[1, 2], [3, 4]])
+Array([[1, 2],
+       [3, 4]], dtype=int64)
+
+hstack
+>>> knp.hstack([[1, 2], [3]])
+Array([1, 2, 3], dtype=int64)
+
+dstack
+>>> knp.dstack([[1, 2], [3, 4]])
+Array([[[1, 3],
+        [2, 4]]], dtype=int64)
+
+column_stack
+>>> knp.column_stack([[1, 2], [3, 4]])
+Array([[1, 3],
+       [2, 4]], dtype=int64)
+
+append
+>>> knp.append([1, 2], [3])
+Array([1, 2, 3], dtype=int64)
+
+shapes  x has any shape; axes of size 1 are added.
+raises  GraphError for what is no array.
+
+atleast_1d
+>>> knp.atleast_1d(np.float64(3))
+Array([3.], dtype=float64)
+
+atleast_2d
+>>> knp.atleast_2d([1, 2])
+Array([[1, 2]], dtype=int64)
+
+atleast_3d
+>>> knp.atleast_3d([1, 2]).shape
+(1, 2, 1)
+
+shapes  The two axes become one, the last, of as many elements as the diagonal has.
+raises  ShapeError for an array of fewer than two axes.
+
+diagonal
+>>> kiln.numpy.diagonal([[1, 2], [3, 4]])
+Array([1, 4], dtype=int64)
+
+trace
+>>> kiln.numpy.trace([[1, 2], [3, 4]])
+Array(5, dtype=int64)
+
+shapes  A vector of n gives (n, n), or more beside the middle; a matrix its diagonal.
+raises  ShapeError for an array of more than two axes.
+
+diag
+>>> knp.diag([1, 2])
+Array([[1, 0],
+       [0, 2]], dtype=int64)
+
+diagflat
+>>> knp.diagflat([[1], [2]])
+Array([[1, 0],
+       [0, 2]], dtype=int64)
 """

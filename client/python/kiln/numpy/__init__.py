@@ -50,7 +50,17 @@ from kiln.numpy.creation import (
     zeros,
     zeros_like,
 )
-from kiln.numpy.host import flatnonzero, nonzero, repeat, unique_all, unique_counts, unique_inverse, unique_values
+from kiln.numpy.host import (
+    argwhere,
+    bincount,
+    flatnonzero,
+    nonzero,
+    repeat,
+    unique_all,
+    unique_counts,
+    unique_inverse,
+    unique_values,
+)
 from kiln.numpy.info import __array_namespace_info__
 from kiln.numpy.names import functions_by_name as _functions_by_name
 from kiln.numpy.types import can_cast, finfo, iinfo, isdtype, result_type
@@ -61,7 +71,7 @@ e, pi, inf, nan, newaxis = _math.e, _math.pi, _math.inf, _math.nan, None
 _functions = _functions_by_name()
 globals().update(_functions)
 # numpy's functions of these names are ours for arrays and traced values: np.sort(x) is kiln.numpy.sort(x).
-_offer({**_functions, "repeat": repeat})
+_offer({**_functions, "argwhere": argwhere, "bincount": bincount, "repeat": repeat})
 _offer_linalg({name: getattr(linalg, name) for name in linalg.__all__})
 
 _parts = {"creation", "host", "info", "names", "types"}  # whose functions are above

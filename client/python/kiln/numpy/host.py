@@ -10,7 +10,9 @@ import numpy as np
 
 from kiln.composed.matrices import matrix_norm as _matrix_norm
 from kiln.composed.rearranging import repeat as _repeat_raw
-from kiln.errors import GraphError, Unimplemented
+from kiln.composed.samples import counted as _counted, counted_by_weight as _counted_by_weight
+from kiln.dtypes import integer
+from kiln.errors import GraphError, InvalidArgument, Unimplemented
 from kiln.functional.array import Array
 from kiln.functional.eager import dispatched
 from kiln.functional.held import Held
@@ -19,6 +21,7 @@ from kiln.functional.tracing import active
 from kiln.value import Value
 
 _repeat = dispatched(_repeat_raw)
+_counts, _weighed = dispatched(_counted), dispatched(_counted_by_weight)
 
 SHAPE = "the shape of its result depends on the values of its argument"
 LOOP = "it is computed by numpy, in loops that end where the values say"
@@ -111,6 +114,31 @@ def nonzero(x: Any, /) -> Tuple[Array, ...]:
 def flatnonzero(x: Any, /) -> Array:
     (array,) = read("flatnonzero", [x], SHAPE)
     return _back(x, np.flatnonzero(array))
+
+
+def argwhere(x: Any, /) -> Array:
+    """The places of the elements that are not 0, a row each."""
+    (array,) = read("argwhere", [x], SHAPE)
+    return _back(x, np.argwhere(array))
+
+
+def bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> Array:
+    """How often each of 0, 1, 2, … is among the elements, or what weight of them: for all up to the greatest, which is read.
+
+    In a jitted function the result has `minlength` elements, and what is greater counts nowhere.
+    """
+    length = integer(minlength, "bincount: minlength")
+    if active() is None and not isinstance(x, Value):
+        places = np.asarray(x)
+        if places.ndim != 1 or places.dtype.kind not in "iub" or places.size and places.min() < 0:
+            raise InvalidArgument("bincount: of %s %s" % (places.dtype, places.shape), code="BAD_ARGUMENT",
+                                  remedy="one axis of integers, 0 or more")  # fmt: skip
+        length = max(length, int(places.max()) + 1 if places.size else 0)
+    elif not length:
+        raise Unimplemented("bincount is no part of a jitted function without minlength: %s" % SHAPE,
+                            remedy="say how long the result is to be")  # fmt: skip
+    x = np.asarray(x) if isinstance(x, (list, tuple)) else x
+    return _counts(x, length) if weights is None else _weighed(x, weights, length)
 
 
 def repeat(x: Any, repeats: Any, /, axis: Any = None) -> Array:

@@ -10,8 +10,10 @@ from kiln.composed import (
     contraction,
     division,
     exponential,
+    joining,
     ordering,
     rearranging,
+    samples,
     signs,
     special,
     statistics,
@@ -39,6 +41,9 @@ TABLE = (
                   "swapaxes roll tile split array_split tril triu meshgrid pad rot90"),
     (contraction, "einsum tensordot vecdot inner outer kron"),
     (windows, "conv max_pool avg_pool"),
+    (joining, "vstack hstack dstack column_stack append atleast_1d atleast_2d atleast_3d diagonal trace diag diagflat gradient"),
+    (samples, "quantile percentile histogram histogram_bin_edges digitize isin interp trapezoid cov corrcoef convolve correlate "
+              "vdot nan_to_num"),
 )  # fmt: skip
 
 # The same functions by numpy's older names, or the standard's.

@@ -28,6 +28,7 @@ from kiln.retries import ATTEMPTS, Retries
 from kiln.transport.addresses import ANSWERING, EVERY, Patience
 from kiln.transport.credentials import Credentials
 from kiln.transport.elsewhere import Follows, leaves
+from kiln.transport.reach import Reach
 from kiln.transport.reaper import TIMEOUT, Reaper, give_back
 from kiln.session import Session
 from kiln.stream import Answer
@@ -290,23 +291,20 @@ class Connection(ConnectionLike):
 
     def wait_until_ready(self, timeout: Optional[float]) -> None:
         """NoServer unless the server answers in time."""
-        ready, patience = grpc.channel_ready_future(self.channel), Patience(self.target, timeout)
+        reach, patience = Reach(self.channel), Patience(self.target, timeout)
         left = ANSWERING if timeout is None else timeout
         end = time.monotonic() + left
         try:
             while left > 0:
-                try:
-                    return ready.result(timeout=min(EVERY, left))
-                except grpc.FutureTimeoutError:
-                    self.channel.subscribe(id, try_to_connect=True)  # idle after one that broke at once; any function will do
-                    self.channel.unsubscribe(id)
+                if reach.within(min(EVERY, left)):
+                    return
                 left = end - time.monotonic()
                 error = patience.look(self._secure)
                 if error is not None:
                     raise error
             raise self.no_server(timeout)
         finally:
-            ready.cancel()
+            reach.end()
 
     def open_session(self, features: Sequence[str], lease: int, timeout: float) -> None:
         try:

@@ -1,6 +1,7 @@
 //! The Rust client, as the conformance suite drives it: a JSON object a line in, one out. tests/clients/README.md says
 //! what each request means.
 
+mod bench;
 mod builder;
 mod requests;
 
@@ -54,6 +55,7 @@ pub struct Named {
     pub buffers: HashMap<String, Buffer>,
     pub recordings: HashMap<String, Arc<Recording>>,
     pub begun: HashMap<String, JoinHandle<Value>>,
+    pub bench: Option<Arc<bench::Bench>>,
 }
 
 #[derive(Clone, Default)]

@@ -10,7 +10,7 @@ use prost::Message;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use crate::{Adapter, Answer, Connected, Failure, array, bad, builder, decoded, encoded, tensor};
+use crate::{Adapter, Answer, Connected, Failure, array, bad, bench::Bench, builder, decoded, encoded, tensor};
 
 pub async fn request(adapter: &Adapter, ask: &Value) -> Answer {
     match ask["do"].as_str().unwrap_or_default() {
@@ -29,6 +29,8 @@ pub async fn request(adapter: &Adapter, ask: &Value) -> Answer {
         "handle" => Ok(json!({"handle": adapter.buffer(&ask["buffer"])?.handle().to_string()})),
         "describe" => describe(adapter, ask).await,
         "run" => run(adapter, ask).await,
+        "bench" => measured(adapter, ask).await,
+        "run_files" => run_files(adapter, ask).await,
         "unchecked_run" => unchecked_run(adapter, ask).await,
         "begin" => Ok(begin(adapter, ask)),
         "end" => end(adapter, ask).await,
@@ -225,6 +227,30 @@ async fn kept(
         Some(stream) => Ok(stream.run_tagged(&name(&ask["tag"]), program, arguments).await?),
         None => made(program.run_keep(arguments), ask).await,
     }
+}
+
+async fn measured(adapter: &Adapter, ask: &Value) -> Answer {
+    if ask["what"] == json!("prepare") {
+        let bench = Bench::prepare(ask).await?;
+        return done(adapter.named().bench.insert(Arc::new(bench)));
+    }
+    let bench = adapter.named().bench.clone().ok_or_else(|| bad("nothing was prepared"))?;
+    bench.measure(ask).await
+}
+
+/// Of a graph of a file, on constants of another, which are uploaded, and on what is given by value.
+async fn run_files(adapter: &Adapter, ask: &Value) -> Answer {
+    let client = adapter.client(ask)?.client;
+    let program = made(client.compile(&kiln::read_graph(name(&ask["graph_file"]))?), ask).await?;
+    let mut arguments = Vec::new();
+    for (slot, constant) in kiln::read_constants(name(&ask["constants_file"]))? {
+        arguments.push(Argument::in_slot(slot, made(client.upload(constant), ask).await?));
+    }
+    for item in ask["arguments"].as_array().into_iter().flatten() {
+        arguments.push(array(&item["tensor"])?.into());
+    }
+    let results = made(program.run(arguments), ask).await?;
+    Ok(json!({"results": results.iter().map(tensor).collect::<Vec<_>>()}))
 }
 
 /// `run`, of one buffer: this client checks nothing that the server does.

@@ -43,8 +43,12 @@ record Ask(JsonObject json) {
     }
 
     kiln.v1.Graph graph() {
+        return graph("graph");
+    }
+
+    kiln.v1.Graph graph(String name) {
         try {
-            return kiln.v1.Graph.parseFrom(data("graph"));
+            return kiln.v1.Graph.parseFrom(data(name));
         } catch (InvalidProtocolBufferException failed) {
             throw new IllegalArgumentException(failed);
         }

@@ -51,6 +51,7 @@ final class Requests {
     private final Map<String, DeviceBuffer> buffers = new HashMap<>();
     private final Map<String, Recording> recordings = new HashMap<>();
     private final Map<String, CompletableFuture<JsonObject>> begun = new HashMap<>();
+    private Bench bench;
     private final ExecutorService beside =
             Executors.newCachedThreadPool(
                     work -> {
@@ -85,6 +86,8 @@ final class Requests {
         requests.put("handle", r -> with("handle", Long.toUnsignedString(buffer(r).handle())));
         requests.put("describe", this::describe);
         requests.put("run", this::run);
+        requests.put("bench", this::bench);
+        requests.put("run_files", r -> FileRun.of(one(r).client, r));
         requests.put("unchecked_run", this::uncheckedRun);
         requests.put(
                 "begin",
@@ -144,6 +147,14 @@ final class Requests {
         JsonObject made = new JsonObject();
         made.addProperty(name, value);
         return made;
+    }
+
+    private JsonObject bench(Ask r) {
+        if (r.text("what").equals("prepare")) {
+            bench = new Bench(r);
+            return new JsonObject();
+        }
+        return bench.measure(r);
     }
 
     private static JsonObject nothing(Runnable does) {

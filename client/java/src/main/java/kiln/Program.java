@@ -97,9 +97,9 @@ public final class Program {
     }
 
     /**
-     * Runs the program once and brings its results here. Arguments without a name go to parameters
-     * and variables in ascending order of slot. A parameter that the program stores to is updated
-     * in place if it is a buffer.
+     * Runs the program once and brings its results here. Arguments without a name or slot go to
+     * parameters and variables in ascending order of slot. A parameter that the program stores to
+     * is updated in place if it is a buffer.
      */
     public CompletableFuture<List<NdArray>> runAsync(
             List<? extends Argument> arguments, CallOptions options) {
@@ -151,11 +151,17 @@ public final class Program {
         TreeMap<Integer, Argument> bound = new TreeMap<>(Integer::compareUnsigned);
         int next = 0;
         for (Argument argument : arguments) {
-            Argument value = argument instanceof Argument.Named named ? named.value() : argument;
-            Taken row =
-                    argument instanceof Argument.Named named
-                            ? find(named.name())
-                            : take(next++, arguments.size());
+            Argument value = argument;
+            Taken row;
+            if (argument instanceof Argument.Named named) {
+                value = named.value();
+                row = find(named.name());
+            } else if (argument instanceof Argument.InSlot slotted) {
+                value = slotted.value();
+                row = find(slotted.slot());
+            } else {
+                row = take(next++, arguments.size());
+            }
             if (bound.putIfAbsent(row.slot, value) != null) {
                 throw Failures.badArgument("\"%s\" is given twice", row.name);
             }
@@ -170,6 +176,15 @@ public final class Program {
             }
         }
         throw unknown("the program takes no \"%s\"", name);
+    }
+
+    private Taken find(int slot) {
+        for (Taken row : takes) {
+            if (row.slot == slot) {
+                return row;
+            }
+        }
+        throw unknown("the program takes nothing in slot %s", Integer.toUnsignedString(slot));
     }
 
     private Taken take(int at, int given) {

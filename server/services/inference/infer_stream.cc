@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "inference/grpc_service.pb.h"
-#include "server/services/inference.h"
+#include "server/services/inference/inference.h"
 #include "server/services/rpcs.h"
 
 namespace kiln::server {
@@ -52,7 +52,7 @@ class InferStream final : public StreamReactor, public Gate::Watcher {
 
  private:
   const ServiceEnv& env() const { return admitted_->env(); }
-  ModelCaller caller() const { return {env(), admitted_->tenant(), session_, control_}; }
+  ModelCaller caller() const { return {env(), admitted_->tenant(), session_, control_, admitted_->context()}; }
 
   absl::Status Open() {
     KILN_ASSIGN_OR_RETURN(session_, SessionOf(*admitted_));

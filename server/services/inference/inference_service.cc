@@ -14,7 +14,7 @@
 #include "server/messages/not_implemented.h"
 #include "server/models/describe.h"
 #include "server/models/repository.h"
-#include "server/services/inference.h"
+#include "server/services/inference/inference.h"
 #include "server/services/rpcs.h"
 
 namespace kiln::server {
@@ -22,7 +22,7 @@ namespace {
 
 template <typename Call>
 ModelCaller AsCaller(const Call& call) {
-  return {call.env(), call.tenant(), call.session(), call.control()};
+  return {call.env(), call.tenant(), call.session(), call.control(), call.context()};
 }
 
 template <typename Call>
@@ -66,8 +66,10 @@ void rpc::GRPCInferenceService::ServerMetadata(
     UnaryCall<inference::ServerMetadataRequest, inference::ServerMetadataResponse>& call) {
   call.response().set_name("kiln");
   call.response().set_version(compiler::kCompilerVersion);
-  for (const char* extension : {"model_configuration", "model_repository", "statistics"})
+  for (const char* extension :
+       {"classification", "model_configuration", "model_repository", "statistics", "trace", "logging"})
     call.response().add_extensions(extension);
+  if (call.env().named_regions != nullptr) call.response().add_extensions("system_shared_memory");
   call.Reply(absl::OkStatus());
 }
 

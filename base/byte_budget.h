@@ -1,19 +1,20 @@
-// Bytes that all connections of a port may keep together. Tested by http_port_test.
-#ifndef KILN_SERVER_HTTP_BYTE_BUDGET_H_
-#define KILN_SERVER_HTTP_BYTE_BUDGET_H_
+// Bytes that several together may keep: the connections of a port, copies under way. Tested by http_port_test.
+#ifndef KILN_BASE_BYTE_BUDGET_H_
+#define KILN_BASE_BYTE_BUDGET_H_
 
 #include <atomic>
 #include <cstdint>
 
-namespace kiln::server {
+namespace kiln {
 
 // Safe from any thread.
 class ByteBudget {
  public:
   explicit ByteBudget(uint64_t most) : most_(most) {}
+  uint64_t most() const { return most_; }
   uint64_t used() const { return used_.load(std::memory_order_relaxed); }
 
-  // One connection's part; returned at its end. Not for several threads.
+  // What one of them has; returned at its end. Not for several threads.
   class Share {
    public:
     // `budget` outlives it.
@@ -49,6 +50,6 @@ class ByteBudget {
   std::atomic<uint64_t> used_{0};
 };
 
-}  // namespace kiln::server
+}  // namespace kiln
 
-#endif  // KILN_SERVER_HTTP_BYTE_BUDGET_H_
+#endif  // KILN_BASE_BYTE_BUDGET_H_

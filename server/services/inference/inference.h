@@ -1,6 +1,8 @@
 // Requests for served models, whichever way they come: whom they may ask, their run, and their answer.
-#ifndef KILN_SERVER_SERVICES_INFERENCE_H_
-#define KILN_SERVER_SERVICES_INFERENCE_H_
+#ifndef KILN_SERVER_SERVICES_INFERENCE_INFERENCE_H_
+#define KILN_SERVER_SERVICES_INFERENCE_INFERENCE_H_
+
+#include <grpcpp/grpcpp.h>
 
 #include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
@@ -27,6 +29,7 @@ struct ModelCaller {
   const TenantPtr& tenant;  // null where the server does not want to know
   const SessionPtr& session;
   const Control& control;
+  const grpc::CallbackServerContext& context;
 };
 
 // A model that is not the tenant's, or is on a device that is not, is none for it.
@@ -49,4 +52,4 @@ void Infer(const ModelCaller& caller, absl::Time begin, const inference::ModelIn
 
 }  // namespace kiln::server
 
-#endif  // KILN_SERVER_SERVICES_INFERENCE_H_
+#endif  // KILN_SERVER_SERVICES_INFERENCE_INFERENCE_H_

@@ -1,0 +1,52 @@
+// What a request of the open inference protocol says of a tensor beside its contents, by parameters.
+#ifndef KILN_SERVER_MODELS_TENSOR_OPTIONS_H_
+#define KILN_SERVER_MODELS_TENSOR_OPTIONS_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "google/protobuf/map.h"
+
+namespace inference {
+class InferParameter;
+}
+
+namespace kiln::server {
+
+using InferParameters = google::protobuf::Map<std::string, inference::InferParameter>;
+
+// Bytes of a region that the caller has registered by name.
+struct RegionSlice {
+  std::string region;
+  uint64_t offset = 0, bytes = 0;
+};
+
+// Whether the tensor's bytes are in a region, and come or go by no message.
+bool IsInRegion(const InferParameters& parameters);
+
+struct TensorOptions {
+  std::optional<RegionSlice> region;
+  // Of an output: not its elements, but the so many greatest of them as text (classify.h); 0: its elements.
+  uint32_t classes = 0;
+};
+
+enum class TensorKind { kInput, kOutput };
+
+// BAD_ARGUMENT, whose field is the tensor's name, for a parameter of another form than it has or that does not go with
+// another; NOT_IMPLEMENTED for one that is not served.
+absl::StatusOr<TensorOptions> ReadTensorOptions(const InferParameters& parameters, TensorKind kind,
+                                                const std::string& name);
+
+// Of a request as a whole. NOT_IMPLEMENTED for each that would mean anything here.
+absl::Status CheckRequestParameters(const InferParameters& parameters);
+
+// As an answer says it of an output.
+void AddRegion(const RegionSlice& slice, InferParameters& parameters);
+
+}  // namespace kiln::server
+
+#endif  // KILN_SERVER_MODELS_TENSOR_OPTIONS_H_

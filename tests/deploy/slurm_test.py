@@ -1,0 +1,184 @@
+"""The scripts of deploy/slurm, without Slurm: what a task's environment makes of kilnd's flags, how clients find a server
+and no longer find one that drains, what is left to whom."""
+
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "python"))
+
+import support
+
+import kiln
+
+SCRIPTS = support.ROOT / "deploy" / "slurm"
+
+# In place of kilnd: says how it was called, serves nothing, and ends at SIGTERM.
+FAKE = """#!/bin/bash
+printf '%s\\n' "$@" >"$0.flags"
+echo $$ >"$0.number"
+trap 'exit 0' TERM
+[[ -z ${FAKE_STATUS-} ]] || exit "$FAKE_STATUS"
+for flag; do [[ $flag == --port_file=* ]] && echo 4711 >"${flag#*=}"; done
+while [[ -d ${0%/*} ]]; do sleep 0.05; done
+"""
+# In place of srun: two nodes, until both have ended.
+SRUN = """#!/bin/bash
+trap : TERM
+printf '%s\\n' "$@" >"$0.words"
+for node in a b; do SLURMD_NODENAME=$node SLURM_JOB_ID=7 "${@: -1}" & done
+for node in a b; do wait || wait; done
+"""
+
+
+class SlurmTest(unittest.TestCase):
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp())
+        self.addCleanup(shutil.rmtree, self.folder)
+        self.pool = self.folder / "pool"
+        self.kilnd = self.program("kilnd", FAKE)
+
+    def program(self, name, text):
+        path = self.folder / name
+        path.write_text(text)
+        path.chmod(0o755)
+        return path
+
+    def environment(self, **more):
+        spared = {name: value for name, value in os.environ.items()
+                  if not re.match(r"SLURM|KILN_|CUDA_VISIBLE|ROCR_VISIBLE", name)}  # fmt: skip
+        return {**spared, "KILN_POOL": str(self.pool), "SLURM_JOB_ID": "7", "SLURMD_NODENAME": "n1",
+                "KILND": str(self.kilnd), "KILN": str(support.CLI), **more}  # fmt: skip
+
+    def start(self, **more):
+        with open(self.folder / "output", "w") as output:
+            made = subprocess.Popen([SCRIPTS / "server.sh"], env=self.environment(**more), stdout=output,
+                                    stderr=subprocess.STDOUT, start_new_session=True)  # fmt: skip
+
+        def end():
+            if made.poll() is None:
+                os.killpg(made.pid, signal.SIGKILL)
+            made.wait()
+
+        self.addCleanup(end)
+        return made
+
+    def found(self, name="7.n1.0"):
+        self.assertTrue(support.eventually((self.pool / name).exists))
+        return (self.pool / name).read_text().strip()
+
+    def flags(self, **more):
+        """Of the kilnd that is started so."""
+        server = self.start(**more)
+        self.found()
+        server.send_signal(signal.SIGTERM)
+        self.assertEqual(server.wait(60), 0)
+        return [flag for flag in (self.folder / "kilnd.flags").read_text().split() if "port_file" not in flag]
+
+    def test_what_slurm_gave_is_what_the_server_has(self):
+        alone = ["--mpi=off", "--listen=127.0.0.1:0"]
+        for given, flags in (
+            ({}, ["--gpus=none"]),
+            ({"CUDA_VISIBLE_DEVICES": "0,1"}, ["--gpus=cuda"]),
+            ({"CUDA_VISIBLE_DEVICES": "GPU-8f3a"}, ["--gpus=cuda"]),
+            ({"CUDA_VISIBLE_DEVICES": "NoDevFiles"}, ["--gpus=none"]),
+            ({"CUDA_VISIBLE_DEVICES": ""}, ["--gpus=none"]),
+            ({"ROCR_VISIBLE_DEVICES": "2"}, ["--gpus=hip"]),
+            ({"SLURM_MEM_PER_NODE": "1000"}, ["--gpus=none", "--cpu_memory_bytes=838860800"]),
+            ({"SLURM_MEM_PER_NODE": "0"}, ["--gpus=none"]),
+        ):
+            with self.subTest(given):
+                self.assertEqual(self.flags(KILN="true", **given), alone + flags)
+        self.assertEqual(
+            self.flags(KILN="true", KILN_CONFIG="/etc/kiln.txtpb", KILN_HOST="gpu1.example"),
+            ["--mpi=off", "--config=/etc/kiln.txtpb", "--listen=0.0.0.0:0", "--advertise=gpu1.example:0", "--gpus=none"])
+
+    def test_clients_find_it_until_it_drains(self):
+        server = self.start(KILND=str(support.KILND), KILN_GPUS="none")
+        address = self.found()
+        listed = subprocess.run([SCRIPTS / "addresses.sh", self.pool], check=True, capture_output=True, text=True).stdout
+        self.assertEqual(listed.strip(), address)
+        with kiln.connect(listed.strip()) as client:
+            self.assertEqual(client.arange(4).numpy().sum(), 6)
+            # To all of the task's processes, as Slurm sends it; and again, as it does when a job is cancelled.
+            os.killpg(server.pid, signal.SIGTERM)
+            self.assertTrue(support.eventually(lambda: not (self.pool / "7.n1.0").exists()))
+            os.killpg(server.pid, signal.SIGTERM)
+        self.assertEqual(server.wait(60), 0)
+        output = (self.folder / "output").read_text()
+        self.assertIn("kiln: 7.n1.0 serves at " + address, output)
+        self.assertIn("event=stopped", output)
+        used = json.loads((self.pool / "accounts" / "7.n1.0.json").read_text())
+        self.assertGreater(used["tenants"][0]["shares"][0]["busy_seconds_total"], 0)
+        gone = subprocess.run([SCRIPTS / "addresses.sh", self.pool], capture_output=True, text=True)
+        self.assertEqual((gone.returncode, gone.stdout), (1, ""))
+
+    def test_one_that_does_not_start_tells_nobody(self):
+        server = self.start(FAKE_STATUS="3")
+        self.assertEqual(server.wait(60), 3)
+        self.assertEqual(list(self.pool.iterdir()), [])
+
+    def test_one_that_dies_takes_its_address_with_it(self):
+        server = self.start(KILN="true")
+        self.found()
+        os.kill(int((self.folder / "kilnd.number").read_text()), signal.SIGKILL)
+        self.assertEqual(server.wait(60), 128 + signal.SIGKILL)
+        self.assertFalse((self.pool / "7.n1.0").exists())
+
+    def test_the_list_has_every_server_once(self):
+        self.pool.mkdir()
+        wanted = {"n%d:%d" % (i, 1000 + i) for i in range(5)}
+        for i, address in enumerate(sorted(wanted)):
+            (self.pool / ("7.n%d.0" % i)).write_text(address + "\n")
+        (self.pool / ".8.n9.0").write_text("half")
+        (self.pool / "accounts").mkdir()
+        listed = subprocess.run([SCRIPTS / "addresses.sh"], env=self.environment(), check=True, capture_output=True, text=True)
+        self.assertEqual(sorted(listed.stdout.strip().split(",")), sorted(wanted))
+
+    def test_the_job(self):
+        srun = self.program("srun", SRUN)
+        text = (SCRIPTS / "pool.sbatch").read_text()
+        options = dict(re.findall(r"^#SBATCH --([a-z-]+)=?(.*)$", text, re.M))
+        drains = int(re.search(r"--drain_seconds=(\d+)", subprocess.run([str(support.KILND), "--help"], text=True,
+                               stdout=subprocess.PIPE, check=True).stdout).group(1))  # fmt: skip
+        warning, seconds = options["signal"].split("@")
+        self.assertEqual(warning, "TERM")  # to the steps, not to the batch script
+        self.assertGreater(int(seconds), 60 + drains)
+        job = subprocess.Popen([SCRIPTS / "pool.sbatch"], env={**self.environment(KILN="true", KILN_SLURM=str(SCRIPTS)),
+                               "PATH": "%s:%s" % (self.folder, os.environ["PATH"])}, start_new_session=True)  # fmt: skip
+        self.assertEqual({self.found("7.a.0"), self.found("7.b.0")}, {"127.0.0.1:4711"})
+        words = (self.folder / "srun.words").read_text().split()
+        self.assertEqual((srun.name, words[-1]), ("srun", str(SCRIPTS / "server.sh")))
+        self.assertIn("--kill-on-bad-exit=0", words)
+        os.killpg(job.pid, signal.SIGTERM)
+        job.wait(60)
+        self.assertEqual(list(self.pool.glob("7.*")), [])
+
+    def test_prolog_and_epilog(self):
+        programs = self.folder / "programs"
+        environment = self.environment(KILN_PROGRAMS=str(programs), SLURM_JOB_UID=str(os.getuid()))
+        for _ in range(2):
+            subprocess.run([SCRIPTS / "prolog.sh"], env=environment, check=True)
+        made = programs / str(os.getuid())
+        self.assertEqual((made.stat().st_mode & 0o777, made.stat().st_uid), (0o700, os.getuid()))
+        for uid in ("", "../etc", "1 2"):
+            subprocess.run([SCRIPTS / "prolog.sh"], env={**environment, "SLURM_JOB_UID": uid}, check=True)
+        self.assertEqual(list(programs.iterdir()), [made])
+
+        self.pool.mkdir()
+        for name in ("7.n1.0", ".7.n1.1", "7.n2.0", "77.n1.0", "accounts"):
+            (self.pool / name).write_text("n1:1\n")
+        for job in ("", "*", "7"):
+            subprocess.run([SCRIPTS / "epilog.sh"], env={**environment, "SLURM_JOB_ID": job}, check=True)
+        self.assertEqual(sorted(path.name for path in self.pool.iterdir()), ["7.n2.0", "77.n1.0", "accounts"])
+
+
+if __name__ == "__main__":
+    unittest.main()
