@@ -210,8 +210,9 @@ bool FairQueue::Pause(Entry& entry, uint64_t used_ns) {
   Link(entry, nullptr, session.first);
   tenant.paused = &session;
   Update(session);
-  // Only now: nothing is ever idle in between, where v would go to what it was charged.
-  Pay(session, charged_ns, used_ns);
+  const double more = static_cast<double>(used_ns) - static_cast<double>(charged_ns);
+  tenant.level.Pause(session, more);
+  level_.Pause(tenant, more);
   // Others may be with the device behind it. Its session may be closed, as whoever hands it on has not come to say so:
   // then it goes on once that has been said.
   const Session* const next = First();

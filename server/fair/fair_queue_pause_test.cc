@@ -134,6 +134,21 @@ TEST_F(PausingQueue, OneThatIsStillBeingHandedOnPausesForOthersAlone) {
   EXPECT_EQ(queue_.waiting(), 0u);
 }
 
+// It is all that there is, and its session is still closed: what it was thought to take is not what it has had.
+TEST_F(PausingQueue, WhoComesIsNotBehindAllThatOneThatWentOnWasThoughtToTake) {
+  FairQueue::Entry longest, other;
+  Push(longest, 1, 10'000);
+  const FairQueue::Served served = queue_.Pop();
+  EXPECT_FALSE(queue_.Pause(longest, 1000)) << "nobody waits";
+  queue_.Open(served.session);
+  Push(other, 2, 10);
+  EXPECT_TRUE(queue_.Pause(longest, 1000)) << "it has had 2000 by now, and the other nothing";
+  EXPECT_EQ(Pop(), &other);
+  queue_.End(other, 10);
+  EXPECT_EQ(Pop(), &longest);
+  queue_.End(longest, 10);
+}
+
 // One that had its turn here, and is not wanted any more before the others' turn came.
 TEST_F(PausingQueue, AJointOneThatIsGoneIsNotWithTheDevice) {
   FairQueue::Entry joint, longest, other;
