@@ -26,12 +26,16 @@ class CoreTime {
   // So much more than this thread had a helper of it, in something that both did. Within a piece.
   void Helped(int64_t more_ns) { helped_ns_ += more_ns; }
 
-  // Of the last piece, no more than passed by the clock.
-  absl::Duration had() const { return had_; }
+  // What the last piece had is counted elsewhere, and SoFar does not tell it any more.
+  void Forget() { had_ns_.store(kNothing, std::memory_order_relaxed); }
+
+  // Of the last piece, no more than passed by the clock. Until Forget.
+  absl::Duration had() const { return absl::Nanoseconds(had_ns_.load(std::memory_order_relaxed)); }
   // In all pieces together, for how long it stood still.
   absl::Duration kept() const { return kept_; }
 
-  // What the thread has had since its piece began; negative if none has. Any thread, as long as the thread lives.
+  // What the thread has had since its piece began, and what it had once that has ended; negative if none has begun, or
+  // that is forgotten. Never less than before in one piece. Any thread.
   absl::Duration SoFar() const;
 
   // For how long the calling thread has had a core, ever; some hundreds of ns.
@@ -39,13 +43,15 @@ class CoreTime {
 
  private:
   static constexpr clockid_t kNone = 0x7fffffff;
+  static constexpr int64_t kNothing = -1;
 
   absl::Time began_;
-  absl::Duration had_, kept_;
+  absl::Duration kept_;
   int64_t helped_ns_ = 0;
   bool counts_ = false;
   std::atomic<int64_t> thread_began_ns_{0};
-  std::atomic<clockid_t> clock_{kNone};  // the thread's
+  std::atomic<int64_t> had_ns_{kNothing};
+  std::atomic<clockid_t> clock_{kNone};  // the thread's, in a piece
 };
 
 }  // namespace kiln::runtime::hal

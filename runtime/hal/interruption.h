@@ -32,24 +32,28 @@ class Interruption {
   // The run's thread begins to work, or goes on: a slice begins, of which it is counted what it has of its cores. While
   // nobody else waits it costs a load, and counts by the clock.
   void BeginWork() {
-    works_.store(true, std::memory_order_relaxed);
-    if (!asked()) return;
-    until_ = SteadyNow() + slice_;
-    cores_.Begin();
+    if (asked()) {
+      until_ = SteadyNow() + slice_;
+      cores_.Begin();
+    }
+    works_.store(true, std::memory_order_release);  // from now on others may ask what it has had
   }
   // It pauses, or has ended.
-  void EndWork() {
-    works_.store(false, std::memory_order_relaxed);
-    cores_.End();
-  }
-  // Any thread.
-  bool works() const { return works_.load(std::memory_order_relaxed); }
+  void EndWork() { cores_.End(); }
+  // Whether it has begun, and what it has had since has not been settled. Any thread.
+  bool works() const { return works_.load(std::memory_order_acquire); }
   CoreTime& cores() { return cores_; }
   const CoreTime& cores() const { return cores_; }
 
  protected:
   // Whether somebody waits: it outlives this.
   explicit Interruption(const std::atomic<bool>& asked) : asked_(asked) {}
+
+  // What it had, by the clock or of its cores, has been counted.
+  void Settled() {
+    works_.store(false, std::memory_order_relaxed);
+    cores_.Forget();
+  }
 
   absl::Duration slice_;
   absl::Time until_ = absl::InfinitePast();  // the slice lasts

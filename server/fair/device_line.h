@@ -70,18 +70,19 @@ struct Waiting final : runtime::hal::Interruption {
     slice_ = slice;
     until_ = now + slice;
   }
-  // What its run has had since it began to work, or its slice did.
+  // What it has had that is not settled.
   absl::Duration SliceSoFar(absl::Time now) const {
-    // It has its turn, and its thread has no core yet.
-    if (Pauses() && !works()) return absl::ZeroDuration();
-    // By the clock, since what was before it at the device has ended.
-    const absl::Duration passed = now - std::max(slice_began, places.front().line->worked_since);
+    // It has its turn, but a thread that works on it has not come to it yet.
+    if (tells.load(std::memory_order_relaxed) && !works()) return absl::ZeroDuration();
     const absl::Duration counted = cores().SoFar();
-    return std::max(counted < absl::ZeroDuration() ? passed : std::min(passed, counted), absl::ZeroDuration());
+    if (counted >= absl::ZeroDuration()) return counted;
+    // By the clock, since what was before it at the device has ended.
+    return std::max(now - std::max(slice_began, places.front().line->worked_since), absl::ZeroDuration());
   }
   // It goes on, and is not asked before then.
   void GoOnUntil(absl::Time until) { until_ = until; }
   void WasAway(absl::Duration time) { away_ += time; }
+  using Interruption::Settled;
 
   Turns* const turns;
   const TurnRequest request;
@@ -90,6 +91,7 @@ struct Waiting final : runtime::hal::Interruption {
   size_t missing = 0;  // places that it has no turn at
   absl::Time began;
   absl::Time slice_began;
+  std::atomic<bool> tells{false};              // a run, which says when it works; of transfers nothing is known
   uint64_t settled_ns = 0;                     // of what it has measured
   runtime::hal::Work* continuation = nullptr;  // of one that has paused, until its turn has come again
   bool found_idle = false;                     // all its devices, when it came

@@ -134,6 +134,31 @@ TEST_F(PausingQueue, OneThatIsStillBeingHandedOnPausesForOthersAlone) {
   EXPECT_EQ(queue_.waiting(), 0u);
 }
 
+// Runs look at clocks while they may have to pause: they never do for their own tenant's.
+TEST_F(PausingQueue, OnlyAnotherTenantContends) {
+  FairQueue::Entry first, second, other;
+  Push(first, 1, 10'000);
+  EXPECT_EQ(Pop(), &first);
+  Push(second, 1, 10'000, /*session=*/2);
+  EXPECT_FALSE(queue_.contended()) << "its own";
+  Push(other, 2, 10);
+  EXPECT_TRUE(queue_.contended());
+  queue_.Open(queue_.Remove(other));
+  EXPECT_FALSE(queue_.contended()) << "it has gone";
+  queue_.Push(other, {.tenant = 2, .session = 1}, 10);
+  EXPECT_TRUE(queue_.Pause(first, 1000));
+  EXPECT_TRUE(queue_.contended()) << "the first waits for what is left of it";
+  EXPECT_EQ(Pop(), &other);
+  EXPECT_TRUE(queue_.contended());
+  queue_.End(other, 10);
+  EXPECT_FALSE(queue_.contended());
+  EXPECT_EQ(Pop(), &first);
+  queue_.End(first, 10);
+  EXPECT_EQ(Pop(), &second);
+  queue_.End(second, 10);
+  EXPECT_FALSE(queue_.contended());
+}
+
 // It is all that there is, and its session is still closed: what it was thought to take is not what it has had.
 TEST_F(PausingQueue, WhoComesIsNotBehindAllThatOneThatWentOnWasThoughtToTake) {
   FairQueue::Entry longest, other;

@@ -59,7 +59,9 @@ void Turn::End() {
 }
 
 runtime::hal::Interruption* Turn::interruption() const {
-  return waiting_ != nullptr && waiting_->Pauses() ? waiting_ : nullptr;
+  if (waiting_ == nullptr || !waiting_->Pauses()) return nullptr;
+  waiting_->tells.store(true, std::memory_order_relaxed);
+  return waiting_;
 }
 
 Turns::Turns(const Options& options, absl::Span<const std::unique_ptr<runtime::hal::Device>> devices)

@@ -65,7 +65,7 @@ class Turn {
   void End();
 
   // Through which the run lets others have the device: for the LaunchControl of a run on one device. Null if what has
-  // the turn keeps it. Valid until End.
+  // the turn keeps it. Valid until End. Whoever has asked for it says when it works (Interruption::BeginWork).
   runtime::hal::Interruption* interruption() const;
 
  private:

@@ -50,6 +50,7 @@ void Turns::GiveWay(Waiting& waiting) {
     const auto used_ns = static_cast<uint64_t>(std::max<int64_t>(0, absl::ToInt64Nanoseconds(used)));
     waiting.settled_ns += used_ns;
     Measured(waiting, used_ns, now, /*ended=*/false);
+    waiting.Settled();
     waiting.BeginSlice(now, SliceFor(waiting));
     line.worked_since = now;
     if (!line.queue.Pause(place.entry, used_ns)) {

@@ -152,6 +152,34 @@ TEST_F(TurnsPauseTest, ForHowLongItStoodStillIsNotItsTime) {
   EXPECT_EQ(MeasuredOf(), a_.device_ns() + b_.device_ns());
 }
 
+// What is seen of one that others look at as it goes on: nothing before it has begun, and from then on never less.
+TEST_F(TurnsPauseTest, WhatIsSeenOfARunDoesNotFallAsItEnds) {
+  absl::Notification ended;
+  uint64_t before = 1, within = 0, after = 0, later = 0;
+  Run(&a_, [&](runtime::hal::Interruption* interruption) {
+    while (!interruption->asked()) {
+    }
+    before = MeasuredOf();
+    interruption->BeginWork();
+    while (interruption->cores().SoFar() < absl::Milliseconds(2)) {
+    }
+    within = MeasuredOf();
+    interruption->EndWork();
+    after = MeasuredOf();
+    absl::SleepFor(absl::Milliseconds(5));  // no work of its own any more
+    later = MeasuredOf();
+    ended.Notify();
+  });
+  Run(&b_, [](runtime::hal::Interruption*) {});
+  ended.WaitForNotification();
+  runtime::hal::DrainAll(devices_);
+  EXPECT_EQ(before, 0u);
+  EXPECT_GE(within, 2'000'000u);
+  EXPECT_GE(after, within);
+  EXPECT_EQ(later, after);
+  EXPECT_GE(a_.device_ns(), after);
+}
+
 // Two that were thought small are with the device at once, and the time of the first is not the second's.
 TEST_F(TurnsPauseTest, WhatWasBeforeItAtTheDeviceIsNotCountedAsItsOwn) {
   std::atomic<bool> both{false}, over{false};

@@ -103,8 +103,9 @@ class CpuModule final : public hal::Module {
         chunk = std::max(kernel.grain, static_cast<int64_t>(most / ns));
       }
       int64_t helped_ns = 0;
-      begin = pool_.ParallelForUntil({begin, end, chunk}, timed, [&] { return interruption.due(); },
-                                     interruption.cores().counts() ? &helped_ns : nullptr);
+      begin = pool_.ParallelForUntil(
+          {begin, end, chunk}, timed, [&] { return interruption.due(); },
+          interruption.cores().counts() ? &helped_ns : nullptr);
       interruption.cores().Helped(helped_ns);
       if (begin < kernel.iterations && interruption.due()) interruption.GiveWay();
     }

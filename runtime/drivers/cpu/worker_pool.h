@@ -74,7 +74,8 @@ class WorkerPool {
   // The same over a part of the iterations, which is left before its end once `leave()`, which each thread asks after
   // each of its chunks, is true: whichever has a core sees it. Returns where what has not been done begins: all before
   // it has been, and nothing after it.
-  // `more_ns`, if not null: for how much longer the helper had a core that had one longest, than this thread.
+  // `more_ns`, if not null, gets for how much longer the helper had a core that had one longest, than this thread; 0 if
+  // none did.
   template <typename Fn>
   int64_t ParallelForUntil(const Range& range, const Fn& fn, absl::FunctionRef<bool()> leave,
                            int64_t* more_ns = nullptr) {
@@ -84,6 +85,7 @@ class WorkerPool {
       loop->busy.store(false, std::memory_order_release);
       return rest;
     }
+    if (more_ns != nullptr) *more_ns = 0;
     int64_t begin = range.begin;
     while (begin < range.end) {
       const int64_t end = std::min(range.end - begin, range.chunk) + begin;

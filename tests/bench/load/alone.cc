@@ -33,7 +33,7 @@ class Runs {
     compiled.WaitForNotification();
     KILN_CHECK(program_ != nullptr);
     auto buffer = program_->device().allocator().Allocate(static_cast<uint64_t>(elements) * sizeof(float),
-                                                        runtime::hal::MemoryUse::kClient);
+                                                          runtime::hal::MemoryUse::kClient);
     KILN_CHECK(buffer.ok());
     slices_ = {runtime::hal::BufferSlice::Whole(*std::move(buffer))};
     control_.account = engine_.accounts().Of("alone");

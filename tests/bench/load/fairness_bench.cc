@@ -48,8 +48,8 @@ namespace kiln::bench {
 namespace {
 
 struct Settings {
-  double seconds = 5;        // of each row of shares
-  double tail_seconds = 20;  // of each row of tails
+  double seconds = 5;         // of each row of shares
+  double tail_seconds = 20;   // of each row of tails
   double alone_seconds = 10;  // of each row of one alone
   int64_t short_elements = 1000, long_elements = 100'000;
   std::vector<int> tenants = {2, 4, 8, 16};
