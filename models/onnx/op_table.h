@@ -42,10 +42,11 @@ struct OpRow {
 using OpRows = absl::Span<const OpRow>;
 // clang-format off
 #define KILN_ONNX_FAMILIES(F) \
-  F(ActivationOps) F(AttentionOps) F(CastOps) F(ControlOps) F(ConvOps) F(ElementwiseOps) \
-  F(GatherOps) F(LogicOps) F(LossOps) F(MatmulOps) F(MovementOps) F(NormalizationOps) F(PoolOps) \
-  F(QuantizedOps) F(RecurrentOps) F(ReduceOps) F(ResizeOps) F(SamplingOps) F(ScatterOps) \
-  F(SequenceOps) F(ShapeOps) F(SignalOps) F(TrigonometryOps)
+  F(ActivationOps) F(AttentionOps) F(BlockOps) F(CastOps) F(ControlOps) F(ConvOps) F(ElementwiseOps) \
+  F(FusedAttentionOps) F(FusedOps) F(FusedQuantizedOps) F(GatherOps) F(LogicOps) F(LossOps) F(MatmulOps) \
+  F(MlFeatureOps) F(MlLinearOps) F(MlTreeOps) F(MovementOps) F(NormalizationOps) F(PlaceOps) F(PoolOps) \
+  F(QuantizedOps) F(RecurrentOps) F(ReduceOps) F(ResizeOps) F(SamplingOps) F(ScatterOps) F(SequenceOps) \
+  F(ShapeOps) F(SignalOps) F(TrigonometryOps)
 // clang-format on
 #define KILN_ONNX_DECLARE(family) OpRows family();
 KILN_ONNX_FAMILIES(KILN_ONNX_DECLARE)

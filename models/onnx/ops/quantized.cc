@@ -133,6 +133,8 @@ constexpr OpRow kRows[] = {
     {"DynamicQuantizeLinear", 11, DynamicQuantizeLinear, 1, 1},
     {"MatMulInteger", 10, MatMulInteger, 2, 4},
     {"QLinearMatMul", 10, QLinearMatMul, 8, 8},
+    {"QuantizeLinear", 1, QuantizeLinear, 2, 3, kMicrosoft},
+    {"DequantizeLinear", 1, DequantizeLinear, 2, 3, kMicrosoft},
 };
 
 }  // namespace
