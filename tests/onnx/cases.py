@@ -10,6 +10,7 @@ import onnx
 from onnx import numpy_helper
 from onnx.backend.test.loader import load_model_tests
 
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 # What a value may be offered for: shapes, axes, counts, scales; never whole data.
 MOST_INTEGERS, MOST_FLOATS = 64, 8
 # Two units in the last place: the package's own runner has it so for bfloat16. Its expected values round after each

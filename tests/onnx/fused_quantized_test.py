@@ -46,6 +46,13 @@ class Quantized(Beside):
             self.check("QLinearAveragePool", [x, *forth, *back], step=STEP, count_include_pad=include, **pool)
         self.check("QLinearAveragePool", [last, *forth, *back], step=STEP, channels_last=1, **pool)
 
+    def test_a_mean_over_axes(self):
+        x = self.whole(2, 3, 6)
+        for attributes, axes in (({"axes": [1]}, 1), ({"axes": [-1, 0], "keepdims": 0}, (0, 2))):
+            mean = (np.float32(0.04) * (x.astype(np.float32) - 130)).mean(axis=axes, keepdims=attributes.get("keepdims", 1) == 1)
+            expected = np.clip(np.rint(mean / np.float32(0.02)) + 100, 0, 255).astype(np.uint8)
+            self.check("QLinearReduceMean", [x, *self.by(0.04, 130), *self.by(0.02, 100)], step=STEP, expected=[expected], **attributes)
+
     def test_joining_and_choosing(self):
         parts = [self.whole(2, n, seed=n) for n in (3, 4)]
         factors = [self.by(0.04, 130), self.by(0.03, 90), self.by(0.05, 100)]

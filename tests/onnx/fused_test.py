@@ -196,6 +196,8 @@ class Layers(Beside):
         ):
             self.check("FusedMatMul", [self.random(*a), self.random(*b)], **attributes)
 
+        self.check("TransposeMatMul", [self.random(2, 4, 3), self.random(2, 4, 5)], transA=1)
+
     def test_fused_gemm(self):
         inputs = [self.random(3, 4), self.random(4, 5), self.random(5)]
         for activation in ("Relu", "Tanh", "Sigmoid", "Softplus", "Softsign", "LeakyRelu", "Elu", "ThresholdedRelu"):
@@ -217,6 +219,7 @@ class Layers(Beside):
         left, right = np.split(x + bias, 2, -1)
         erf = np.vectorize(__import__("math").erf)
         self.check("BiasSplitGelu", [x, bias], expected=[(left * 0.5 * right * (1 + erf(right / np.sqrt(2)))).astype(np.float32)])
+        self.check("BiasAdd", [x, bias, x * 2], expected=[x * 3 + bias])
         self.refused("no halves", "BiasSplitGelu", [self.random(2, 3, 7), self.random(7)])
 
 

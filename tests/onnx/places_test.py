@@ -1,4 +1,4 @@
-"""Images read between their pixels, and bands of hearing, beside onnxruntime."""
+"""Images read between their pixels, signals and their frequencies, beside onnxruntime and numpy."""
 
 import unittest
 
@@ -44,6 +44,15 @@ class Places(Beside):
         wrong = [x, self.random(8, 4, 3, 2), self.random(2, 12, 3, 3)]
         self.refused("offsets of (2, 12, 3, 3)", "DeformConv", wrong, opsets={"": 19}, kernel_shape=[3, 2])
         self.refused("groups and", "DeformConv", wrong, opsets={"": 19}, kernel_shape=[3, 2], offset_group=2**62)
+
+    def test_signals_from_half_of_their_frequencies(self):
+        half = self.random(2, 6, 3, 2)
+        whole = half[..., 0] + 1j * half[..., 1]
+        for points in (None, 10, 11, 7, 14):
+            signal = np.fft.irfft(whole, n=points, axis=1)[..., None].astype(np.float32)
+            inputs = [half] if points is None else [half, (np.array(points),)]
+            self.check("DFT", inputs, expected=[signal], axis=1, onesided=1, inverse=1)
+        self.refused("takes complex numbers", "DFT", [half[..., :1]], axis=1, onesided=1, inverse=1)
 
     def test_bands_of_hearing(self):
         for bands, points, rate, low, high in ((8, 16, 8192, 0.0, 4096.0), (40, 512, 16000, 20.0, 8000.0), (60, 64, 8000, 0.0, 3999.0)):

@@ -195,9 +195,44 @@ Result LinearAttention(Node& node) {
       Cast(state, kept)};
 }
 
+// A graph of the node's that makes one tensor of one, of the same shape and dtype. Without such an attribute nothing
+// happens.
+absl::StatusOr<Tensor> Modified(Node& node, absl::string_view name, Tensor x) {
+  if (!node.HasAttribute(name)) return x;
+  KILN_ASSIGN_OR_RETURN(const auto* graph, node.GraphOf(name));
+  KILN_ASSIGN_OR_RETURN(const std::vector<Value> made, node.Run(*graph, {Value(x)}));
+  const Tensor result = made.size() == 1 ? made[0].tensor : Tensor();
+  if (!result.valid() || result.sizes() != x.sizes())
+    return node.Bad(absl::StrCat("its graph ", name, " gives no tensor of ", ShapeText(x.sizes())));
+  return Cast(result, x.dtype());
+}
+
+// ai.onnx.preview: attention whose scores, and then shares, go through graphs of the node's own.
+Result FlexAttention(Node& node) {
+  const Tensor q = node.In(0), k = node.In(1), v = node.In(2);
+  if (q.rank() != 4 || k.rank() != 4 || v.rank() != 4) return node.Bad("takes (batch, heads, length, size)");
+  KILN_ASSIGN_OR_RETURN(const int64_t width, node.Dim(q, 3));
+  KILN_ASSIGN_OR_RETURN(const int64_t heads, node.Dim(q, 1));
+  KILN_ASSIGN_OR_RETURN(const int64_t kv_heads, node.Dim(k, 1));
+  if (kv_heads < 1 || heads % kv_heads != 0)
+    return node.Bad(absl::StrCat(heads, " heads of queries for ", kv_heads, " of keys"));
+  v1::DType precise = Widened(q).dtype();
+  if (node.HasAttribute("softmax_precision")) {
+    KILN_ASSIGN_OR_RETURN(precise, DTypeOf(static_cast<int>(node.Int("softmax_precision"))));
+  }
+  if (!IsFloat(precise) || !IsFloat(q.dtype())) return node.Bad("takes floats, and softmax_precision is one of them");
+  const int64_t times = heads / kv_heads;
+  const double root = std::sqrt(node.Float("scale", 1 / std::sqrt(static_cast<double>(std::max<int64_t>(1, width)))));
+  const Tensor product = Matmul(Widened(q) * root, Transpose(Shared(Widened(k) * root, times)));
+  KILN_ASSIGN_OR_RETURN(const Tensor scores, Modified(node, "score_mod", Cast(Cast(product, q.dtype()), precise)));
+  KILN_ASSIGN_OR_RETURN(const Tensor shares, Modified(node, "prob_mod", Cast(Softmax(Widened(scores), -1), precise)));
+  return Cast(Matmul(Widened(Cast(shares, q.dtype())), Shared(Widened(v), times)), q.dtype());
+}
+
 constexpr OpRow kRows[] = {
     {"LinearAttention", 27, LinearAttention, 3, 6},
     {"Attention", 23, Attention, 3, 7},
+    {"FlexAttention", 1, FlexAttention, 3, 3, kPreview},
     {"RotaryEmbedding", 23, RotaryEmbedding, 3, 4},
 };
 

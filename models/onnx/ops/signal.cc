@@ -73,25 +73,33 @@ Result Dft(Node& node) {
   if (x.rank() < 2 || axis == x.rank() - 1)
     return node.Bad("the last axis has the parts of a number and is not transformed");
   KILN_ASSIGN_OR_RETURN(const int64_t length, node.Dim(x, axis));
-  int64_t points = length;
+  const bool inverse = node.Int("inverse") != 0, half = node.Int("onesided") != 0;
+  int64_t points = half && inverse ? 2 * (length - 1) : length;
   if (node.Has(1)) {
     KILN_ASSIGN_OR_RETURN(points, node.Integer(1));
   }
   if (points < 1 || points > kMaxPoints)
     return node.Refuse(absl::StrCat("a transform of ", points, " points; up to ", kMaxPoints, " are taken"));
-  const bool inverse = node.Int("inverse") != 0, half = node.Int("onesided") != 0;
   const v1::DType dtype = x.dtype();
   x = Transpose(Widened(x), axis, x.rank() - 2);
-  const int64_t at = x.rank() - 2, last = x.rank() - 1, taken = std::min(length, points);
+  const int64_t at = x.rank() - 2, last = x.rank() - 1,
+                taken = std::min(length, half && inverse ? points / 2 + 1 : points);
   x = Part(x, at, 0, taken);
   const bool complex = x.size(last) == 2;
   Complex parts{Squeeze(Part(x, last, 0, 1), last), complex ? Squeeze(Part(x, last, 1, 2), last) : Tensor()};
-  Complex result;
   if (half && inverse) {
-    // Half of the frequencies stand for all of a real signal: the others are their mirror image.
-    return node.Refuse("the inverse of a one-sided transform");
+    // Half of the frequencies stand for all of a real signal. The others are their mirror image, so each counts twice,
+    // but for the first and, of an even number, the middle one, which are their own.
+    if (!complex) return node.Bad("the inverse of a one-sided transform takes complex numbers");
+    std::vector<double> times(static_cast<size_t>(taken), 2);
+    times[0] = 1;
+    if (points % 2 == 0 && taken == points / 2 + 1) times.back() = 1;
+    const Tensor weights = node.Make(times, {taken}, parts.real.dtype());
+    const Complex whole{parts.real * weights, parts.imaginary * weights};
+    const Tensor signal = Transformed(node, whole, taken, points, points, true).real;
+    return Cast(Transpose(Unsqueeze(signal, -1), axis, at), dtype);
   }
-  result = Transformed(node, parts, taken, points, half ? points / 2 + 1 : points, inverse);
+  const Complex result = Transformed(node, parts, taken, points, half ? points / 2 + 1 : points, inverse);
   return Cast(Transpose(Stack({result.real, result.imaginary}, -1), axis, at), dtype);
 }
 
