@@ -79,10 +79,10 @@ std::vector<std::string> Node::Texts(absl::string_view name) {
   return std::vector<std::string>(attribute->strings().begin(), attribute->strings().end());
 }
 
-absl::StatusOr<client::HostTensor> Node::TensorOf(absl::string_view name) {
+absl::StatusOr<client::HostTensor> Node::TensorOf(absl::string_view name, bool* narrow) {
   const AttributeProto* attribute = Attribute(name, AttributeProto::TENSOR, "tensor");
   if (attribute == nullptr || !attribute->has_t()) return Bad(absl::StrCat("there is no tensor attribute ", name));
-  return ReadTensor(attribute->t(), importer_.source());
+  return ReadTensor(attribute->t(), importer_.source(), narrow);
 }
 
 absl::StatusOr<const ::onnx::GraphProto*> Node::GraphOf(absl::string_view name) {

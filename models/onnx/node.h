@@ -64,7 +64,8 @@ class Node {
   std::vector<double> Floats(absl::string_view name, std::vector<double> otherwise = {});
   std::vector<std::string> Texts(absl::string_view name);
   // BAD_ARGUMENT where it is not there, or no tensor that Kiln has.
-  absl::StatusOr<client::HostTensor> TensorOf(absl::string_view name);
+  // `narrow` as ReadTensor has it.
+  absl::StatusOr<client::HostTensor> TensorOf(absl::string_view name, bool* narrow = nullptr);
   absl::StatusOr<const ::onnx::GraphProto*> GraphOf(absl::string_view name);
   // The first attribute that was of another type than asked for.
   const absl::Status& attribute_status() const { return attribute_status_; }

@@ -36,6 +36,8 @@ struct OpRow {
   absl::string_view domain = kStandard;
   // Whether inputs may be sequences and optionals; else each is a tensor.
   bool sequences = false;
+  // Whether numbers of fewer bits than a byte may come as bytes: the op gives the same for them.
+  bool narrow = false;
 };
 
 // The families.
@@ -44,7 +46,7 @@ using OpRows = absl::Span<const OpRow>;
 #define KILN_ONNX_FAMILIES(F) \
   F(ActivationOps) F(AttentionOps) F(BlockOps) F(CastOps) F(ControlOps) F(ConvOps) F(ElementwiseOps) \
   F(FusedAttentionOps) F(FusedOps) F(FusedQuantizedOps) F(GatherOps) F(LogicOps) F(LossOps) F(MatmulOps) \
-  F(MlFeatureOps) F(MlLinearOps) F(MlTreeOps) F(MovementOps) F(NormalizationOps) F(PlaceOps) F(PoolOps) \
+  F(MlFeatureOps) F(MlLinearOps) F(MlTreeOps) F(MovementOps) F(NgramOps) F(NormalizationOps) F(PlaceOps) F(PoolOps) \
   F(QuantizedOps) F(RecurrentOps) F(ReduceOps) F(ResizeOps) F(SamplingOps) F(ScatterOps) F(SequenceOps) \
   F(ShapeOps) F(SignalOps) F(TrigonometryOps)
 // clang-format on

@@ -17,12 +17,13 @@ OPSETS = {"": 17, "com.microsoft": 1, "ai.onnx.ml": 3}
 
 
 def model_of(op, inputs, outputs, domain, opsets, attributes):
-    """One node of what `inputs` are, None where one is not there, and (array,) where the file holds it."""
+    """One node of what `inputs` are, None where one is not there, and (array,) or (TensorProto,) where the file holds it."""
     names, given, held = [], [], []
     for i, value in enumerate(inputs):
         names.append("" if value is None else "x%d" % i)
         if isinstance(value, tuple):
-            held.append(numpy_helper.from_array(np.asarray(value[0]), names[i]))
+            held.append(value[0] if isinstance(value[0], onnx.TensorProto) else numpy_helper.from_array(np.asarray(value[0])))
+            held[-1].name = names[i]
         elif value is not None:
             kind = helper.np_dtype_to_tensor_dtype(value.dtype)
             given.append(helper.make_tensor_value_info(names[i], kind, value.shape))

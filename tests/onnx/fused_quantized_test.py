@@ -3,7 +3,8 @@
 import unittest
 
 import numpy as np
-from beside import Beside
+from beside import Beside, model_of
+from onnx import TensorProto, helper
 
 # By how much an integer may differ that was rounded from a float in between.
 STEP = 1
@@ -91,6 +92,39 @@ class Quantized(Beside):
         self.refused("one number is taken", "QLinearSigmoid", [self.whole(3, 2), several, None, *self.by(0.01, 3)])
         self.refused("or its scale is missing", "QLinearAdd", [self.whole(3, 2), (np.float32(1),)])
         self.refused("int8 and uint8 are taken", "QLinearSigmoid", [self.random(3, 2), *self.by(0.1, 3), *self.by(0.1, 3)])
+
+
+class FewBits(Beside):
+    """Weights of 4 and 2 bits, which files hold and nothing but DequantizeLinear and Cast takes."""
+
+    domain = ""
+
+    def held(self, kind, shape, least, most):
+        numbers = np.random.default_rng(len(shape)).integers(least, most, shape, endpoint=True)
+        return (helper.make_tensor("w", kind, shape, numbers.ravel().tolist()),)
+
+    def test_dequantized(self):
+        for kind, least, most in ((TensorProto.INT4, -8, 7), (TensorProto.UINT4, 0, 15)):
+            for raw in (False, True):
+                weight, zero = self.held(kind, [5, 7], least, most), self.held(kind, [7], least, most)
+                if raw:
+                    packed = np.array(weight[0].int32_data, np.int32).astype(np.uint8)
+                    weight = (helper.make_tensor("w", kind, [5, 7], packed.tobytes(), raw=True),)
+                scale = (np.linspace(0.1, 0.7, 7, dtype=np.float32),)
+                self.check("DequantizeLinear", [weight, scale, zero], opsets={"": 21}, axis=1)
+            blocks = [self.held(kind, [6, 5], least, most), (self.random(2, 5),), self.held(kind, [2, 5], least, most)]
+            self.check("DequantizeLinear", blocks, opsets={"": 21}, axis=0, block_size=3)
+            self.check("Cast", [self.held(kind, [3, 3], least, most)], opsets={"": 21}, to=TensorProto.FLOAT)
+
+    def test_nothing_else_takes_them(self):
+        zero, scale = self.held(TensorProto.INT4, [1], -8, 7), (np.float32([0.5]),)
+        words = "input 2 has numbers of fewer bits than a byte; DequantizeLinear and Cast take them"
+        self.refused(words, "QuantizeLinear", [self.random(3), scale, zero], opsets={"": 21})
+        self.refused("input 0 has numbers of fewer bits", "Identity", [self.held(TensorProto.INT4, [3], -8, 7)], opsets={"": 21})
+        short = helper.make_tensor("w", TensorProto.INT4, [4], bytes(2), raw=True)
+        short.dims[0] = 5
+        model = model_of("Cast", [(short,)], (True,), "", {"": 21}, {"to": TensorProto.FLOAT})
+        self.assertIn("int8 (5,) has 3 bytes; there are 2", self.run_model(model, [], [])[1])
 
 
 class Blocks(Beside):

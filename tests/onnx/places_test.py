@@ -1,4 +1,4 @@
-"""Images read between their pixels, signals and their frequencies, beside onnxruntime and numpy."""
+"""Images read between their pixels, signals and words, beside onnxruntime and numpy."""
 
 import unittest
 
@@ -53,6 +53,25 @@ class Places(Beside):
             inputs = [half] if points is None else [half, (np.array(points),)]
             self.check("DFT", inputs, expected=[signal], axis=1, onesided=1, inverse=1)
         self.refused("takes complex numbers", "DFT", [half[..., :1]], axis=1, onesided=1, inverse=1)
+
+    def test_sequences_of_words(self):
+        words = np.array([[1, 1, 3, 3, 3, 7], [8, 6, 7, 5, 6, 8]])
+        attributes = {"ngram_counts": [0, 4], "ngram_indexes": [3, 0, 1, 4, 2, 8, 6], "pool_int64s": [2, 3, 5, 4, 5, 6, 7, 8, 6, 7]}
+        for mode in ("TF", "IDF", "TFIDF"):
+            for least, most, skips in ((1, 1, 0), (2, 2, 0), (1, 2, 1), (2, 2, 5)):
+                for x in (words, words[1].astype(np.int32)):
+                    self.check("TfIdfVectorizer", [x], mode=mode, min_gram_length=least, max_gram_length=most,
+                               max_skip_count=skips, weights=[0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 3.5], **attributes)  # fmt: skip
+        good = {"mode": "TF", "min_gram_length": 1, "max_gram_length": 2, "max_skip_count": 2**62, **attributes}
+        for reason, more in (
+            ("are from 0 to 2^24", {"ngram_indexes": [2**62, 0, 1, 4, 2, 8, 6]}),
+            ("do not divide a pool of 10 words", {"ngram_counts": [0, 2**62]}),
+            ("do not divide a pool of 10 words", {"ngram_counts": [0, 3]}),
+            ("index 0 is there twice", {"ngram_indexes": [0, 0, 1, 4, 2, 8, 6]}),
+            ("there are 7 sequences", {"ngram_indexes": [0]}),
+            ("strings are not taken", {"pool_strings": ["a"], "pool_int64s": None}),
+        ):
+            self.refused(reason, "TfIdfVectorizer", [words], **{**good, **more})
 
     def test_bands_of_hearing(self):
         for bands, points, rate, low, high in ((8, 16, 8192, 0.0, 4096.0), (40, 512, 16000, 20.0, 8000.0), (60, 64, 8000, 0.0, 3999.0)):

@@ -53,9 +53,9 @@ def theme(reason):
 def others():
     """Ops of other domains than the standard's, by the rows of models/onnx/ops; NAME is the domain's in op_table.h."""
     names = collections.defaultdict(set)
-    for path in sorted((cases.ROOT / "models" / "onnx" / "ops").glob("*.cc")):
+    for path in sorted((cases.ROOT / "models" / "onnx" / "ops").rglob("*.cc")):
         for row in re.split(r'\n    (?={")', path.read_text())[1:]:
-            found = re.search(r"\bk(Microsoft|Ml|Preview)}", row)
+            found = re.search(r"\bk(Microsoft|Ml|Preview)\b", row.split("\n};")[0])
             if found:
                 names[{"Microsoft": "com.microsoft", "Ml": "ai.onnx.ml", "Preview": "ai.onnx.preview"}[found[1]]].add(row.split('"')[1])
     return {domain: sorted(ops) for domain, ops in sorted(names.items())}

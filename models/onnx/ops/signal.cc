@@ -90,7 +90,8 @@ Result Dft(Node& node) {
   if (half && inverse) {
     // Half of the frequencies stand for all of a real signal. The others are their mirror image, so each counts twice,
     // but for the first and, of an even number, the middle one, which are their own.
-    if (!complex) return node.Bad("the inverse of a one-sided transform takes complex numbers");
+    if (!complex || taken < 1)
+      return node.Bad("the inverse of a one-sided transform takes complex numbers, at least one");
     std::vector<double> times(static_cast<size_t>(taken), 2);
     times[0] = 1;
     if (points % 2 == 0 && taken == points / 2 + 1) times.back() = 1;

@@ -1,5 +1,5 @@
 // Tested by tests/onnx/ml_test.py.
-#include "models/onnx/ops/ml.h"
+#include "models/onnx/ops/ml/ml.h"
 
 #include "models/onnx/known.h"
 

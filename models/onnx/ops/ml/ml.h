@@ -2,8 +2,8 @@
 //
 // These models take rows of features, (rows, features), or one row alone. They compute in float32 whatever the features
 // are, but for trees of doubles; and a last step, `post_transform`, makes shares of scores.
-#ifndef KILN_MODELS_ONNX_OPS_ML_H_
-#define KILN_MODELS_ONNX_OPS_ML_H_
+#ifndef KILN_MODELS_ONNX_OPS_ML_ML_H_
+#define KILN_MODELS_ONNX_OPS_ML_ML_H_
 
 #include <cstdint>
 #include <string>
@@ -42,4 +42,4 @@ absl::StatusOr<std::vector<double>> RealsOfTensor(Node& node, const std::string&
 
 }  // namespace kiln::onnx
 
-#endif  // KILN_MODELS_ONNX_OPS_ML_H_
+#endif  // KILN_MODELS_ONNX_OPS_ML_ML_H_

@@ -1,7 +1,7 @@
 // Sums of features times coefficients, and support vectors: ai.onnx.ml's models without trees.
 //
 // Tested by tests/onnx/ml_test.py.
-#include "models/onnx/ops/ml.h"
+#include "models/onnx/ops/ml/ml.h"
 
 namespace kiln::onnx {
 namespace {

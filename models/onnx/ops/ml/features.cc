@@ -1,7 +1,7 @@
 // What is done with features before a model of ai.onnx.ml, and with its answers after it.
 //
 // Tested by tests/onnx/ml_test.py.
-#include "models/onnx/ops/ml.h"
+#include "models/onnx/ops/ml/ml.h"
 
 namespace kiln::onnx {
 namespace {

@@ -13,7 +13,7 @@
 #include <map>
 #include <set>
 
-#include "models/onnx/ops/ml.h"
+#include "models/onnx/ops/ml/ml.h"
 
 namespace kiln::onnx {
 namespace {
