@@ -184,6 +184,22 @@ class Layers(Beside):
         self.check("EmbedLayerNormalization", [ids, None, (words,), (places,), None, *held, None, at], three)
         self.refused("input 5 is missing", "EmbedLayerNormalization", [ids, None, (words,), (places,)])
 
+    def test_a_sum_is_normalized(self):
+        x, skip, scale, bias, more = self.random(B, S, D), self.random(B, S, D, seed=1), *((self.random(D, seed=n),) for n in (2, 3, 4))
+        both = (True, False, False, True)
+        self.check("SkipLayerNormalization", [x, skip, scale, bias, more], both, epsilon=1e-5)
+        self.check("SkipLayerNormalization", [x, skip, scale], both)
+        self.check("SkipSimplifiedLayerNormalization", [x, skip, scale, more], both, epsilon=1e-5)
+        self.check("SkipSimplifiedLayerNormalization", [x, skip, scale], both)
+
+    def test_activations(self):
+        x, bias = self.random(B, S, D) * 3, (self.random(D),)
+        self.check("Gelu", [x])
+        self.check("QuickGelu", [x], alpha=1.3)
+        self.check("FastGelu", [x])
+        self.check("FastGelu", [x, bias])
+        self.check("BiasGelu", [x, bias])
+
     def test_fused_products(self):
         for a, b, attributes in (
             ((3, 4), (4, 5), {"alpha": 0.5}),

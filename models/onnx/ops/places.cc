@@ -34,6 +34,18 @@ std::vector<Tensor> Corners(Tensor rows, Tensor first, const Neighbours& ys, con
 // (batch, channels, height, width) as rows of channels.
 Tensor Rows(Tensor x) { return Reshape(Permute(x, {0, 2, 3, 1}), {x.size(0) * x.size(2) * x.size(3), x.size(1)}); }
 
+// The sizes of (batch, channels, height, width): the batch may depend on variables, and is 0 here.
+absl::StatusOr<Shape> ImageOf(Node& node, Tensor x) {
+  if (x.rank() != 4)
+    return node.Bad(absl::StrCat("takes (batch, channels, height, width), not ", ShapeText(x.sizes())));
+  Shape shape = {0};
+  for (int64_t axis = 1; axis < 4; ++axis) {
+    KILN_ASSIGN_OR_RETURN(const int64_t size, node.Dim(x, axis));
+    shape.push_back(size);
+  }
+  return shape;
+}
+
 // Up to one pixel outside of the image a place is at its edge; farther away there is nothing.
 Neighbours Clipped(Tensor at, int64_t size) {
   const double last = static_cast<double>(size - 1);
@@ -47,12 +59,12 @@ Neighbours Clipped(Tensor at, int64_t size) {
 // either axis, of which the mean is taken, or the greatest corner.
 Result RoiAlign(Node& node) {
   const Tensor x = node.In(0), regions = Cast(node.In(1), v1::FLOAT32), image = node.In(2);
-  KILN_ASSIGN_OR_RETURN(const Shape shape, node.Dims(x));
+  KILN_ASSIGN_OR_RETURN(const Shape shape, ImageOf(node, x));
   const int64_t height = node.Int("output_height", 1), width = node.Int("output_width", 1);
   const int64_t samples = node.Int("sampling_ratio");
   constexpr int64_t kMost = int64_t{1} << 16;
-  if (shape.size() != 4 || shape[2] < 1 || shape[3] < 1 || regions.rank() != 2 || regions.size(1) != 4 ||
-      image.rank() != 1 || !IsInteger(image.dtype())) {
+  if (shape[2] < 1 || shape[3] < 1 || regions.rank() != 2 || regions.size(1) != 4 || image.rank() != 1 ||
+      !IsInteger(image.dtype())) {
     return node.Bad("takes (batch, channels, height, width), (regions, 4) and (regions)");
   }
   if (height < 1 || height > kMost || width < 1 || width > kMost)
@@ -110,15 +122,15 @@ Neighbours Zeroed(Tensor at, int64_t size) {
 Result DeformConv(Node& node) {
   const Tensor x = node.In(0), weight = node.In(1);
   if (x.rank() != 4 || weight.rank() != 4) return node.Refuse("other than two spatial axes");
-  KILN_ASSIGN_OR_RETURN(const Shape shape, node.Dims(x));
+  KILN_ASSIGN_OR_RETURN(const Shape shape, ImageOf(node, x));
   KILN_ASSIGN_OR_RETURN(const Shape filter, node.Dims(weight));
   KILN_ASSIGN_OR_RETURN(const Window window, WindowOf(node, x, Shape(filter.begin() + 2, filter.end())));
-  const int64_t batch = shape[0], channels = shape[1], out = filter[0], groups = node.Int("group", 1),
-                sets = node.Int("offset_group", 1);
+  const Size batch = x.size(0);
+  const int64_t channels = shape[1], out = filter[0], groups = node.Int("group", 1), sets = node.Int("offset_group", 1);
   if (groups < 1 || sets < 1 || channels < 1 || out < 1 || channels % groups != 0 || out % groups != 0 ||
       channels % sets != 0 || filter[1] != channels / groups || filter[2] != window.kernel[0] ||
       filter[3] != window.kernel[1]) {
-    return node.Bad(absl::StrCat("an input of ", ShapeText(shape), " and a weight of ", ShapeText(filter),
+    return node.Bad(absl::StrCat("an input of ", ShapeText(x.sizes()), " and a weight of ", ShapeText(filter),
                                  " do not fit ", groups, " groups and ", sets, " of offsets"));
   }
   if (shape[2] < 1 || shape[3] < 1) return node.Refuse("an image of nothing");
@@ -141,8 +153,8 @@ Result DeformConv(Node& node) {
     return Squeeze(Part(offsets, 3, axis, axis + 1), 3) + (Along(tap, 0, 3) + Along(begin, axis + 1, 3));
   };
   const int64_t area = shape[2] * shape[3], each = channels / sets;
-  const Tensor images = Rows(Reshape(Cast(x, v1::FLOAT32), {Size(batch) * sets, each, shape[2], shape[3]}));
-  const Tensor first = Reshape(graph.Arange(Size(batch) * sets, v1::INT64) * area, {batch, sets, 1, 1, 1});
+  const Tensor images = Rows(Reshape(Cast(x, v1::FLOAT32), {batch * sets, each, shape[2], shape[3]}));
+  const Tensor first = Reshape(graph.Arange(batch * sets, v1::INT64) * area, {batch, sets, 1, 1, 1});
   Tensor read;
   for (const Tensor& corner : Corners(images, first, Zeroed(at(0), shape[2]), Zeroed(at(1), shape[3]), shape[3]))
     read = read.valid() ? read + corner : corner;
