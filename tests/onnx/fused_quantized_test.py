@@ -36,6 +36,10 @@ class Quantized(Beside):
             x, back = self.whole(2, 3, 6, dtype=dtype), self.by(1 / 256, 0 if dtype == np.uint8 else -128, dtype)
             for axis, opset in ((-1, 13), (1, 13), (1, 12)):
                 self.check("QLinearSoftmax", [x, *forth, *back], step=STEP, axis=axis, opset=opset)
+            for opset in (12, 13):
+                of_last = self.check("QLinearSoftmax", [x, *forth, *back], step=STEP, axis=-1, opset=opset)
+                by_itself = self.check("QLinearSoftmax", [x, *forth, *back], step=STEP, opset=opset)
+                self.assertTrue(np.array_equal(of_last, by_itself))
 
     def test_means(self):
         x, forth, back = self.whole(2, 3, 6, 7), self.by(0.04, 130), self.by(0.02, 100)
@@ -164,6 +168,8 @@ class Blocks(Beside):
         self.refused("beside g_idx", "MatMulNBits", [x, bytes, scales, zeros, order], **good)
         self.refused("5 rows of 2 blocks", "MatMulNBits", [x, bytes, (np.ones(9, np.float32),)], **good)
         for words, attributes in (
+            ("weight_prepacked", {"weight_prepacked": 1}),
+            ("weight_prepacked", {"weight_prepacked": 2}),
             ("of 3 bits", {"bits": 3}),
             ("a multiple of 8", {"block_size": 0}),
             ("a multiple of 8", {"block_size": -(2**63)}),

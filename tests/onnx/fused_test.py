@@ -156,6 +156,28 @@ class GroupQueryAttention(Beside):
     def test_of_several_tokens_after_a_past(self):
         self.grouped([9], 9, queries=3, past=6, more=self.table(), do_rotary=1)
 
+    def test_of_all_keys_in_both_directions(self):
+        self.grouped([S, S], S, causal=0)
+        self.grouped([S, S], S, causal=0, packed=True, more=self.table(), do_rotary=1)
+        self.grouped([9], 9, queries=3, past=6, causal=0)
+        # Of rows of several lengths what is behind a row's end is seen by none.
+        for lengths, queries, past in (([S, 3], S, None), ([S, 3], S, 8), ([7, 4], 1, 6), ([7, 4], 1, 12)):
+            inputs = self.inputs(lengths, lengths[0], queries, past)
+            attributes = {"num_heads": self.heads, "kv_num_heads": self.kv, "causal": 0}
+            [result, *_] = self.by_onnxruntime("GroupQueryAttention", inputs, (True, True, True), **attributes)
+            self.check("GroupQueryAttention", inputs, (True, False, False), expected=[result], **attributes)
+
+    def test_what_else_may_be_seen_is_named(self):
+        inputs = self.inputs([S, S], S)
+        for words, attributes in (
+            ("causal is 0 or 1", {"causal": 2}),
+            ("beside causal 0 it is -1", {"causal": 0, "local_window_size": 2}),
+            ("local_window_size is at least 1", {"local_window_size": 0}),
+            ("sliding_window_cache", {"sliding_window_cache": 1, "local_window_size": 2}),
+        ):
+            self.refused(words, "GroupQueryAttention", inputs, (True, True, True), num_heads=self.heads,
+                         kv_num_heads=self.kv, **attributes)  # fmt: skip
+
     def test_a_bias_and_a_sink(self):
         bias = self.random(2, self.heads, S, S)
         self.grouped([S, S], S, more=[None, None, None, bias])

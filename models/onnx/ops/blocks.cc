@@ -57,6 +57,8 @@ absl::StatusOr<Tensor> ForEach(Node& node, size_t i, const Blocks& blocks, v1::D
 // x (…, K) times the weight (N, K), turned.
 Result MatMulNBits(Node& node) {
   const Tensor x = node.In(0), bytes = node.In(1);
+  if (node.Int("weight_prepacked") != 0)
+    return node.Refuse("weight_prepacked: a weight in the order of one GPU's kernel; 0 is taken");
   KILN_ASSIGN_OR_RETURN(const Blocks blocks, BlocksOf(node));
   const int64_t blob = blocks.block / 8 * blocks.bits;
   if (bytes.dtype() != v1::UINT8 || bytes.sizes().Count() != Size(blocks.rows) * blocks.count * blob) {

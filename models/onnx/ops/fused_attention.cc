@@ -111,7 +111,7 @@ Result OfProjected(Node& node, Tensor projected, Tensor mask, Tensor past, Tenso
   for (const int64_t size : sizes) {
     if (size < 1 || size > width) return node.Bad(absl::StrCat("qkv_hidden_sizes are from 1 to ", width));
   }
-  if (sizes[0] != sizes[1] || sizes[0] + sizes[1] + sizes[2] != width)
+  if (sizes[0] != sizes[1] || Size(sizes[0]) + sizes[1] + sizes[2] != width)
     return node.Bad(absl::StrCat("qkv_hidden_sizes of ", ShapeText(sizes), " for a weight of ", width, " columns"));
   Inputs in{.mask = mask, .bias = bias};
   KILN_ASSIGN_OR_RETURN(in.q, Heads(node, Part(projected, 2, 0, sizes[0]), heads));
@@ -189,7 +189,7 @@ Result MultiHeadAttention(Node& node) {
     KILN_ASSIGN_OR_RETURN(const int64_t size, node.Dim(in.q, 3));
     KILN_ASSIGN_OR_RETURN(const int64_t size_of_v, node.Dim(in.v, 3));
     if (key.valid() && key.rank() == 4) return node.Refuse("a bias beside keys that are heads already");
-    if (bias.rank() != 1 || bias.size(0) != Size(heads) * (2 * size + size_of_v))
+    if (bias.rank() != 1 || bias.size(0) != Size(heads) * (Size(2) * size + size_of_v))
       return node.Bad(absl::StrCat("a bias of ", ShapeText(bias.sizes()), "; it is one number each of q, k and v"));
     const auto part = [&](int64_t from, int64_t each) {
       return Reshape(Part(bias, 0, heads * from, heads * (from + each)), {heads, 1, each});
@@ -249,12 +249,19 @@ Tensor RowsOf(Tensor x, Tensor ids) {
 // Several heads of queries share one of keys, and each row of the batch has a length of its own: seqlens_k is that
 // length less 1, with the keys of this call. So the first `before` rows of the past are in use, length less the number
 // of new keys, or none. Whether the past grows with each call or is a buffer that is longer than what is in it, scores
-// are made of the past and the new keys beside each other, and what is not in use is masked.
+// are made of the past and the new keys beside each other, and what is not in use is masked. A query sees the keys up
+// to its own place or, where the attribute `causal` is 0, all keys of its row.
 Result GroupQueryAttention(Node& node) {
   const int64_t heads = node.Int("num_heads"), kv_heads = node.Int("kv_num_heads");
   if (!AreHeads(heads) || !AreHeads(kv_heads) || heads % kv_heads != 0)
     return node.Bad(absl::StrCat(heads, " heads of queries for ", kv_heads, " of keys"));
   if (node.Has(12) || node.Has(13)) return node.Refuse("a cache of quantized keys and values");
+  if (node.Int("sliding_window_cache") != 0)
+    return node.Refuse("sliding_window_cache: a cache that forgets what is behind the window; 0 is taken");
+  const int64_t causal = node.Int("causal", 1), window = node.Int("local_window_size", -1);
+  if (causal != 0 && causal != 1) return node.Bad("causal is 0 or 1");
+  if (window == 0 || window < -1 || (window > 0 && causal == 0))
+    return node.Bad("local_window_size is at least 1, or -1 for none; beside causal 0 it is -1");
   if (node.Has(3) != node.Has(4)) return node.Bad("past_key and past_value are there together");
   if (!node.Has(5)) return node.Bad("seqlens_k is missing");
   Tensor q = node.In(0), k = node.In(1), v = node.In(2);
@@ -301,9 +308,7 @@ Result GroupQueryAttention(Node& node) {
 
   Scoring scoring{.scale = ScaleOf(node, size), .cap = node.Float("softcap")};
   const Tensor key = Unsqueeze(Unsqueeze(at_key, 1), 1), query = Unsqueeze(Unsqueeze(at_query, 1), -1);
-  Tensor seen = (key >= 0) & (key <= query);
-  const int64_t window = node.Int("local_window_size", -1);
-  if (window == 0 || window < -1) return node.Bad("local_window_size is at least 1, or -1 for none");
+  Tensor seen = (key >= 0) & (causal == 1 ? key <= query : key < Along(length, 0, 4));
   if (window > 0) seen = seen & (query - key < window);
   scoring.bias = Less(seen, -kInfinity, wide);
   if (node.Has(10)) {

@@ -63,11 +63,12 @@ Result QLinearLeakyRelu(Node& node) {
   return OfOne(node, [&](Tensor x) -> absl::StatusOr<Tensor> { return Where(x < 0.0, x * alpha, x); });
 }
 
-// Before opset 13 of the standard, which an attribute names, all axes from `axis` on are one.
+// Before opset 13 of the standard, which an attribute names, all axes from `axis` on are one. The axis itself is the
+// last where it is not said: the standard's older default, 1, is not this op's.
 Result QLinearSoftmax(Node& node) {
   return OfOne(node, [&](Tensor x) -> absl::StatusOr<Tensor> {
     const bool one = node.Int("opset") >= 13;
-    KILN_ASSIGN_OR_RETURN(const int64_t axis, node.Axis(node.Int("axis", one ? -1 : 1), x.rank()));
+    KILN_ASSIGN_OR_RETURN(const int64_t axis, node.Axis(node.Int("axis", -1), x.rank()));
     if (one) return Softmax(x, axis);
     return Reshape(Softmax(client::Flatten(x, axis), axis), x.sizes());
   });
