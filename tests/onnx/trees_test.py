@@ -98,6 +98,38 @@ class Trees(Beside):
             self.check("TreeEnsemble", [np.trunc(np.nan_to_num(self.features()))], opsets={"ai.onnx.ml": 5},
                        aggregate_function=aggregate, **self.ensemble())  # fmt: skip
 
+    def listed(self, rows, weights, leaves="target"):
+        """A forest of rows (tree, node, mode, true, false) that compare feature 0 with 0.5; and (tree, node, weight)."""
+        trees, nodes, modes, on_true, on_false = (list(column) for column in zip(*rows))
+        made = {"nodes_treeids": trees, "nodes_nodeids": nodes, "nodes_modes": modes, "nodes_truenodeids": on_true,
+                "nodes_falsenodeids": on_false, "nodes_featureids": [0] * len(rows),
+                "nodes_values": [0.5] * len(rows)}  # fmt: skip
+        trees, nodes, numbers = (list(column) for column in zip(*weights))
+        return {**made, leaves + "_treeids": trees, leaves + "_nodeids": nodes, leaves + "_ids": [0] * len(weights),
+                leaves + "_weights": numbers}  # fmt: skip
+
+    def test_a_tree_is_what_its_first_node_leads_to(self):
+        x, branch = np.float32([[0], [1]]), (0, 0, "BRANCH_LEQ", 1, 2)
+        leaves, weights = [(0, i, "LEAF", 0, 0) for i in (1, 2)], [(0, 1, 1.0), (0, 2, 2.0)]
+        # What is left of others that were cut off: a leaf, a branch that leads into the tree, and two in a circle.
+        left = [(0, 3, "LEAF", 0, 0), *((0, i, "BRANCH_LEQ", *to) for i, to in ((4, (1, 2)), (5, (6, 6)), (6, (5, 5))))]
+        for aggregate in ("SUM", "AVERAGE", "MIN", "MAX"):
+            for rows in ([branch, *leaves, *left], [branch, *left, *leaves]):
+                [result] = self.check("TreeEnsembleRegressor", [x], n_targets=1, aggregate_function=aggregate,
+                                      **self.listed(rows, [*weights, (0, 3, 100.0)]))  # fmt: skip
+                self.assertEqual(result.tolist(), [[1], [2]])
+        # A leaf that is listed first is the whole tree.
+        first = self.listed([leaves[0], branch, leaves[1]], weights)
+        [result] = self.check("TreeEnsembleRegressor", [x], n_targets=1, **first)
+        self.assertEqual(result.tolist(), [[1], [1]])
+        of_class = self.listed([branch, *leaves, *left], [(0, 1, 1.0), (0, 2, -2.0), (0, 3, 100.0)], "class")
+        self.check("TreeEnsembleClassifier", [x], (True, True), classlabels_int64s=[4, 6], **of_class)
+
+    def test_a_tree_in_pieces_is_refused(self):
+        rows = [(tree, i, mode, 1, 2) for i, mode in enumerate(("BRANCH_LEQ", "LEAF", "LEAF")) for tree in (7, 8)]
+        x, attributes = np.float32([[0], [1]]), self.listed(rows, [(7, 1, 1.0), (8, 2, 2.0)])
+        self.refused("nodes of tree 7 lie apart", "TreeEnsembleRegressor", [x], n_targets=1, **attributes)
+
     def test_mistakes_are_named(self):
         x = self.features()
         good = forest("target")

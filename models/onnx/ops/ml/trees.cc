@@ -6,7 +6,8 @@
 // leads to itself. At the end each place is a leaf, and its weights are added to the scores.
 //
 // A file could make a node lead back to one above it. So nodes are put in order first, each after those that lead to
-// it; what is left over then is a circle.
+// it; what is left over then is a circle. Nodes that no root leads to, such as pruning leaves behind, are in the table
+// and no row ever gets there.
 //
 // Tested by tests/onnx/trees_test.py.
 #include <limits>
@@ -54,14 +55,23 @@ struct Forest {
 
 // The longest way from a root, or BAD_ARGUMENT where a way is a circle.
 absl::StatusOr<int64_t> Depth(Node& node, const Forest& forest) {
-  std::vector<int64_t> above(forest.mode.size()), depth(forest.mode.size()), ready;
+  std::vector<int64_t> above(forest.mode.size()), depth(forest.mode.size()), reached, ready;
+  std::vector<bool> seen(forest.mode.size());
   const auto below = [&](int64_t i) {
     return forest.mode[i] == kLeaf ? std::vector<int64_t>() : std::vector{forest.on_true[i], forest.on_false[i]};
   };
-  for (int64_t i = 0; i < forest.size(); ++i) {
-    for (const int64_t child : below(i)) ++above[child];
+  const auto reach = [&](int64_t i) {
+    if (!seen[i]) reached.push_back(i);
+    seen[i] = true;
+  };
+  for (const int64_t root : forest.roots) reach(root);
+  for (size_t at = 0; at < reached.size(); ++at) {
+    for (const int64_t child : below(reached[at])) {
+      ++above[child];
+      reach(child);
+    }
   }
-  for (int64_t i = 0; i < forest.size(); ++i) {
+  for (const int64_t i : reached) {
     if (above[i] == 0) ready.push_back(i);
   }
   int64_t longest = 0;
@@ -72,7 +82,7 @@ absl::StatusOr<int64_t> Depth(Node& node, const Forest& forest) {
       if (--above[child] == 0) ready.push_back(child);
     }
   }
-  if (ready.size() != forest.mode.size()) return node.Bad("its nodes lead in a circle");
+  if (ready.size() != reached.size()) return node.Bad("its nodes lead in a circle");
   KILN_RETURN_IF_ERROR(node.CheckTurns(longest));
   return longest;
 }
@@ -185,7 +195,6 @@ absl::StatusOr<Forest> ReadForest(Node& node, const std::string& leaves) {
     if (found == places.end()) return node.Bad(absl::StrCat("there is no node ", id, " of tree ", tree));
     return found->second;
   };
-  std::vector<bool> below(ids.size());
   for (size_t i = 0; i < ids.size(); ++i) {
     const auto self = static_cast<int64_t>(i);
     forest.on_true.push_back(self);
@@ -200,10 +209,17 @@ absl::StatusOr<Forest> ReadForest(Node& node, const std::string& leaves) {
     if (mode == std::end(kModes)) return node.Bad(absl::StrCat("node mode \"", absl::CHexEscape(modes[i]), "\""));
     KILN_ASSIGN_OR_RETURN(forest.on_true[i], place(trees[i], on_true[i]));
     KILN_ASSIGN_OR_RETURN(forest.on_false[i], place(trees[i], on_false[i]));
-    below[forest.on_true[i]] = below[forest.on_false[i]] = true;
   }
+  // A tree's root is its first node, whatever else no node leads to. Of a tree in pieces the standard's own code takes
+  // the first node of all, onnxruntime that of each piece.
+  std::set<int64_t> begun;
   for (size_t i = 0; i < ids.size(); ++i) {
-    if (!below[i]) forest.roots.push_back(static_cast<int64_t>(i));
+    if (i > 0 && trees[i] == trees[i - 1]) continue;
+    if (!begun.insert(trees[i]).second) {
+      return node.Refuse(absl::StrCat("nodes of tree ", trees[i], " lie apart: to the standard they are one tree, ",
+                                      "to onnxruntime several; each tree's nodes beside each other are taken"));
+    }
+    forest.roots.push_back(static_cast<int64_t>(i));
   }
   const std::vector<int64_t> weight_trees = node.Ints(leaves + "_treeids"), weight_ids = node.Ints(leaves + "_nodeids"),
                              targets = node.Ints(leaves + "_ids");
