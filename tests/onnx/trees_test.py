@@ -130,6 +130,12 @@ class Trees(Beside):
         x, attributes = np.float32([[0], [1]]), self.listed(rows, [(7, 1, 1.0), (8, 2, 2.0)])
         self.refused("nodes of tree 7 lie apart", "TreeEnsembleRegressor", [x], n_targets=1, **attributes)
 
+    def test_tensors_of_too_many_numbers_are_named(self):
+        count = 2**24 + 1
+        many = helper.make_tensor("modes", TensorProto.UINT8, [count], bytes(count), raw=True)
+        self.refused("attribute nodes_modes has 16777217 elements; up to 2^24", "TreeEnsemble", [self.features()],
+                     opsets={"ai.onnx.ml": 5}, **self.ensemble(nodes_modes=many))  # fmt: skip
+
     def test_mistakes_are_named(self):
         x = self.features()
         good = forest("target")

@@ -81,8 +81,10 @@ Result TfIdfVectorizer(Node& node) {
   const Tensor x = Cast(given.rank() == 1 ? Unsqueeze(given, 0) : given, v1::INT64);
 
   std::vector<Tensor> counts;
-  // For each place of the result, which of the counts; -1 for none.
-  std::vector<int64_t> from(static_cast<size_t>(*std::max_element(indexes.begin(), indexes.end()) + 1), -1);
+  // For each place of the result, which of the counts; -1 for none. One great index makes it long.
+  const int64_t places = *std::max_element(indexes.begin(), indexes.end()) + 1;
+  KILN_RETURN_IF_ERROR(node.MayMake(places, v1::INT64));
+  std::vector<int64_t> from(static_cast<size_t>(places), -1);
   std::vector<double> times;
   int64_t turns = 0;
   for (const Grams& grams : kinds) {

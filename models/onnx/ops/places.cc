@@ -136,7 +136,7 @@ Result DeformConv(Node& node) {
   if (shape[2] < 1 || shape[3] < 1) return node.Refuse("an image of nothing");
   const int64_t rows = window.windows[0], columns = window.windows[1], taps = filter[2] * filter[3];
   const Sizes places = {batch, sets, taps, rows, columns};
-  if (node.In(2).sizes() != Sizes({batch, Size(sets) * (taps * 2), rows, columns}))
+  if (node.In(2).sizes() != Sizes({batch, Size(sets) * taps * 2, rows, columns}))
     return node.Bad(absl::StrCat("offsets of ", ShapeText(node.In(2).sizes()), " for ", ShapeText(places)));
   if (node.Has(4) && node.In(4).sizes() != Sizes({batch, Size(sets) * taps, rows, columns}))
     return node.Bad(absl::StrCat("a mask of ", ShapeText(node.In(4).sizes()), " for ", ShapeText(places)));

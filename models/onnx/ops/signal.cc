@@ -74,9 +74,12 @@ Result Dft(Node& node) {
     return node.Bad("the last axis has the parts of a number and is not transformed");
   KILN_ASSIGN_OR_RETURN(const int64_t length, node.Dim(x, axis));
   const bool inverse = node.Int("inverse") != 0, half = node.Int("onesided") != 0;
-  int64_t points = half && inverse ? 2 * (length - 1) : length;
+  int64_t points = length;
   if (node.Has(1)) {
     KILN_ASSIGN_OR_RETURN(points, node.Integer(1));
+  } else if (half && inverse && length <= kMaxPoints) {
+    // A longer one is refused as it is: where another axis is empty, an axis may be so long that twice it overflows.
+    points = 2 * (length - 1);
   }
   if (points < 1 || points > kMaxPoints)
     return node.Refuse(absl::StrCat("a transform of ", points, " points; up to ", kMaxPoints, " are taken"));
@@ -150,6 +153,7 @@ Result MelWeightMatrix(Node& node) {
     const double at = std::floor(static_cast<double>(points + 1) * hertz / static_cast<double>(rate));
     return std::clamp<int64_t>(static_cast<int64_t>(at), 0, frequencies - 1);
   };
+  KILN_RETURN_IF_ERROR(node.MayMake(frequencies * bands, dtype));
   std::vector<double> matrix(static_cast<size_t>(frequencies * bands));
   for (int64_t band = 0; band < bands; ++band) {
     const int64_t low = corner(band), middle = corner(band + 1), high = corner(band + 2);

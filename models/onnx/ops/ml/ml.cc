@@ -88,8 +88,10 @@ Tensor LabelsAt(Node& node, const std::vector<int64_t>& labels, Tensor places) {
 
 absl::StatusOr<std::vector<double>> RealsOfTensor(Node& node, const std::string& name) {
   KILN_ASSIGN_OR_RETURN(const HostTensor tensor, node.TensorOf(name));
-  const std::optional<Known> known = FromHost(tensor);
-  const auto reals = known ? known->Reals() : std::nullopt;
+  const int64_t count = ElementCount(tensor.shape).value_or(0);
+  if (count > kMostNumbers)
+    return node.Refuse(absl::StrCat("attribute ", name, " has ", count, " elements; up to 2^24 are taken"));
+  const auto reals = RealsFromHost(tensor);
   if (!reals) return node.Refuse(absl::StrCat("attribute ", name, " has no numbers"));
   return *reals;
 }

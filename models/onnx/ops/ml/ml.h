@@ -35,9 +35,12 @@ absl::StatusOr<std::vector<int64_t>> Labels(Node& node, absl::string_view intege
 // As many labels as `places` (rows) names.
 Tensor LabelsAt(Node& node, const std::vector<int64_t>& labels, Tensor places);
 
+// Numbers that a model may have of one kind, in a tensor or a table: a byte of the file is eight here.
+constexpr int64_t kMostNumbers = int64_t{1} << 24;
+
 // The elements of an attribute that is a list of floats, or, as of ai.onnx.ml 3, a tensor called NAME_as_tensor.
 absl::StatusOr<std::vector<double>> RealsOf(Node& node, const std::string& name);
-// Those of a tensor attribute, whatever numbers they are.
+// Those of a tensor attribute, whatever numbers they are. UNSUPPORTED_OP for more than kMostNumbers.
 absl::StatusOr<std::vector<double>> RealsOfTensor(Node& node, const std::string& name);
 
 }  // namespace kiln::onnx

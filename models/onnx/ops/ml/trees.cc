@@ -140,14 +140,14 @@ constexpr Aggregate kAggregates[] = {
 // (rows, targets).
 absl::StatusOr<Tensor> Scores(Node& node, const Forest& forest, const Aggregate& aggregate) {
   KILN_ASSIGN_OR_RETURN(const Tensor x, Features(node, node.In(0), true));
-  constexpr int64_t kMost = int64_t{1} << 24;
   if (forest.size() < 1) return node.Bad("there are no nodes");
-  if (forest.targets < 1 || forest.targets > kMost / forest.size()) {
+  if (forest.targets < 1 || forest.targets > kMostNumbers / forest.size()) {
     return node.Refuse(
         absl::StrCat(forest.size(), " nodes with ", forest.targets, " targets; up to 2^24 weights are taken"));
   }
   KILN_ASSIGN_OR_RETURN(const Tensor leaves, Leaves(node, forest, x));
   if (!leaves.valid()) return leaves;
+  KILN_RETURN_IF_ERROR(node.MayMake(forest.size() * forest.targets, x.dtype()));
   std::vector<double> table(static_cast<size_t>(forest.size() * forest.targets), aggregate.absent);
   std::vector<bool> seen(table.size());
   for (const Forest::Weight& weight : forest.weights) {
