@@ -99,7 +99,7 @@ class Trees(Beside):
                        aggregate_function=aggregate, **self.ensemble())  # fmt: skip
 
     def listed(self, rows, weights, leaves="target"):
-        """A forest of rows (tree, node, mode, true, false) that compare feature 0 with 0.5; and (tree, node, weight)."""
+        """Rows (tree, node, mode, true, false) that compare feature 0 with 0.5, and (tree, node, weight) of leaves."""
         trees, nodes, modes, on_true, on_false = (list(column) for column in zip(*rows))
         made = {"nodes_treeids": trees, "nodes_nodeids": nodes, "nodes_modes": modes, "nodes_truenodeids": on_true,
                 "nodes_falsenodeids": on_false, "nodes_featureids": [0] * len(rows),
