@@ -4,6 +4,9 @@
 // So a call that is cancelled, or whose deadline has passed, is answered at once, and what is being done for it goes on
 // to its next look at the call: until then the stream lives, with the memory that it has paid for.
 //
+// A client that neither takes nor sends a message for CarryPlaces::longest_silence() has its call cancelled: there are
+// few places, and others want them.
+//
 // A piece is read from disk when the one before it has gone, and a message when what the one before it has brought is
 // on disk or refused: a client that is slow holds up itself, and there is never more in memory than a message and an
 // entry. Import fails with
@@ -11,7 +14,10 @@
 //   OUT_OF_MEMORY     limit "entry bytes", "disk bytes" or "programs carried"
 //   CORRUPT_ENTRY     what is no bundle, or no entry that this server's key has sealed; with the entry's place
 //   QUOTA_EXCEEDED    of its owner's disk, or of its caller's memory
+#include <grpcpp/alarm.h>
+
 #include <atomic>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -23,6 +29,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "base/error.h"
 #include "base/store/bundle_pieces.h"
 #include "kiln/v1/debug_service.pb.h"
@@ -56,6 +64,18 @@ class CarryStream : public Reactor {
     KILN_ASSIGN_OR_RETURN(SessionPtr caller, SessionOf(*admitted_));
     control_.flow = FlowOf(*admitted_, caller);
     return caller;
+  }
+
+  // The call ends when its client has been silent for too long. Once, when the call has its place.
+  void Watch() {
+    uses_.fetch_add(1, std::memory_order_relaxed);
+    absl::MutexLock lock(&mutex_);
+    SetAlarm();
+  }
+  // A message has come, or one has gone.
+  void Heard() {
+    absl::MutexLock lock(&mutex_);
+    ++heard_;
   }
 
   // Calls `work` on a thread that may block, while nothing of gRPC's is under way. It uses nothing of admitted().
@@ -108,7 +128,27 @@ class CarryStream : public Reactor {
     FinishWith(static_cast<Reactor&>(*this), *admitted_, Gone());
   }
   void OnDone() override {
-    admitted_.reset();  // work does not hold up the end of a server
+    {
+      absl::MutexLock lock(&mutex_);
+      admitted_.reset();  // work does not hold up the end of a server
+      if (alarm_ != nullptr) alarm_->Cancel();
+    }
+    Release();
+  }
+  void SetAlarm() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    alarm_ = std::make_unique<grpc::Alarm>();
+    alarm_->Set(absl::ToChronoTime(absl::Now() + engine_.carry_places().longest_silence()),
+                [this, heard = heard_](bool) { OnAlarm(heard); });
+  }
+  // `heard`: when it was set.
+  void OnAlarm(uint64_t heard) {
+    {
+      absl::MutexLock lock(&mutex_);
+      if (admitted_.has_value()) {
+        if (heard == heard_ && !working_) admitted_->context().TryCancel();
+        return SetAlarm();
+      }
+    }
     Release();
   }
   void Release() {
@@ -124,6 +164,8 @@ class CarryStream : public Reactor {
   absl::Mutex mutex_;
   bool working_ ABSL_GUARDED_BY(mutex_) = false;
   bool ended_ ABSL_GUARDED_BY(mutex_) = false;
+  std::unique_ptr<grpc::Alarm> alarm_ ABSL_GUARDED_BY(mutex_);
+  uint64_t heard_ ABSL_GUARDED_BY(mutex_) = 0;  // messages
 };
 
 // -- Export
@@ -134,6 +176,7 @@ class ExportStream final : public CarryStream<DownloadReactor> {
   // `bytes` are gRPC's until the call is done.
   void Begin(const grpc::ByteBuffer& bytes) {
     if (absl::Status status = Open(bytes); !status.ok()) return End(std::move(status));
+    Watch();
     Read();
   }
 
@@ -183,6 +226,7 @@ class ExportStream final : public CarryStream<DownloadReactor> {
 
   void OnWriteDone(bool ok) override {
     if (!ok) return End(Gone());
+    Heard();
     if (last_) return End(absl::OkStatus());
     sent_ < piece_.size() ? Send() : Read();
   }
@@ -208,6 +252,7 @@ class ImportStream final : public CarryStream<UploadReactor> {
 
   void Begin() {
     if (absl::Status status = Open(); !status.ok()) return End(std::move(status));
+    Watch();
     StartRead(&message_);
   }
 
@@ -224,6 +269,7 @@ class ImportStream final : public CarryStream<UploadReactor> {
 
   void OnReadDone(bool ok) override {
     if (!ok) return AtEnd();
+    Heard();
     CountReceived(admitted(), message_);
     Owe(control().account, Quota::kUploadBytes, static_cast<double>(message_.Length()));
     Work([this] { return Take(); }, [this] { StartRead(&message_); });
