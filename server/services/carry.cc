@@ -40,12 +40,62 @@
 namespace kiln::server {
 namespace {
 
+// Cancels a call whose client has been silent for too long. An alarm that was cancelled still calls, so this may
+// outlive the call, of which it then knows nothing.
+class SilenceWatch : public std::enable_shared_from_this<SilenceWatch> {
+ public:
+  SilenceWatch(const grpc::CallbackServerContext& context, absl::Duration longest)
+      : longest_(longest), context_(&context) {}
+
+  void Begin() {
+    absl::MutexLock lock(&mutex_);
+    Set();
+  }
+  // A message has come or gone; or it is this server that has something to do, and then no more.
+  void Heard(bool working = false) {
+    absl::MutexLock lock(&mutex_);
+    ++heard_;
+    working_ = working;
+  }
+  void End() {
+    absl::MutexLock lock(&mutex_);
+    context_ = nullptr;
+    if (alarm_ != nullptr) alarm_->Cancel();
+  }
+
+ private:
+  void Set() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    alarm_ = std::make_unique<grpc::Alarm>();
+    alarm_->Set(absl::ToChronoTime(absl::Now() + longest_), [self = shared_from_this(), heard = heard_](bool) mutable {
+      // The alarm keeps this function, and is kept by what it holds.
+      std::exchange(self, nullptr)->Look(heard);
+    });
+  }
+  // `heard`: when the alarm was set.
+  void Look(uint64_t heard) {
+    absl::MutexLock lock(&mutex_);
+    if (context_ == nullptr) return;
+    if (heard == heard_ && !working_) context_->TryCancel();
+    Set();
+  }
+
+  const absl::Duration longest_;
+  absl::Mutex mutex_;
+  const grpc::CallbackServerContext* context_ ABSL_GUARDED_BY(mutex_);
+  std::unique_ptr<grpc::Alarm> alarm_ ABSL_GUARDED_BY(mutex_);
+  uint64_t heard_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool working_ ABSL_GUARDED_BY(mutex_) = false;
+};
+
 // `Reactor`: UploadReactor or DownloadReactor. One thing at a time is under way: a read or write of gRPC's, or work.
 template <typename Reactor>
 class CarryStream : public Reactor {
  public:
   explicit CarryStream(Admitted admitted)
-      : admitted_(std::move(admitted)), engine_(admitted_->env().engine), limits_(LimitsOf(admitted_->env())) {
+      : admitted_(std::move(admitted)),
+        engine_(admitted_->env().engine),
+        limits_(LimitsOf(admitted_->env())),
+        silence_(std::make_shared<SilenceWatch>(admitted_->context(), engine_.carry_places().longest_silence())) {
     control_.cancelled = &cancelled_;
     control_.deadline = DeadlineOf(admitted_->context());
     control_.account = admitted_->account();
@@ -66,17 +116,8 @@ class CarryStream : public Reactor {
     return caller;
   }
 
-  // The call ends when its client has been silent for too long. Once, when the call has its place.
-  void Watch() {
-    uses_.fetch_add(1, std::memory_order_relaxed);
-    absl::MutexLock lock(&mutex_);
-    SetAlarm();
-  }
-  // A message has come, or one has gone.
-  void Heard() {
-    absl::MutexLock lock(&mutex_);
-    ++heard_;
-  }
+  // From when the call has its place; what hears of messages.
+  SilenceWatch& silence() { return *silence_; }
 
   // Calls `work` on a thread that may block, while nothing of gRPC's is under way. It uses nothing of admitted().
   // `then` begins what is next with gRPC, unless the call has ended meanwhile; if `work` fails, that is its end.
@@ -85,6 +126,7 @@ class CarryStream : public Reactor {
       absl::MutexLock lock(&mutex_);
       working_ = true;
     }
+    silence_->Heard(/*working=*/true);
     uses_.fetch_add(1, std::memory_order_relaxed);
     engine_.OnCompileThread(control_, [this, work = std::move(work), then = std::move(then)]() mutable {
       absl::Status status = control_.Check();
@@ -95,7 +137,10 @@ class CarryStream : public Reactor {
         working_ = false;
         ended = ended_;
       }
-      if (!ended) status.ok() ? then() : End(std::move(status));
+      if (!ended) {
+        silence_->Heard();
+        status.ok() ? then() : End(std::move(status));
+      }
       Release();
     });
   }
@@ -128,27 +173,8 @@ class CarryStream : public Reactor {
     FinishWith(static_cast<Reactor&>(*this), *admitted_, Gone());
   }
   void OnDone() override {
-    {
-      absl::MutexLock lock(&mutex_);
-      admitted_.reset();  // work does not hold up the end of a server
-      if (alarm_ != nullptr) alarm_->Cancel();
-    }
-    Release();
-  }
-  void SetAlarm() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    alarm_ = std::make_unique<grpc::Alarm>();
-    alarm_->Set(absl::ToChronoTime(absl::Now() + engine_.carry_places().longest_silence()),
-                [this, heard = heard_](bool) { OnAlarm(heard); });
-  }
-  // `heard`: when it was set.
-  void OnAlarm(uint64_t heard) {
-    {
-      absl::MutexLock lock(&mutex_);
-      if (admitted_.has_value()) {
-        if (heard == heard_ && !working_) admitted_->context().TryCancel();
-        return SetAlarm();
-      }
-    }
+    silence_->End();
+    admitted_.reset();  // work does not hold up the end of a server
     Release();
   }
   void Release() {
@@ -158,14 +184,13 @@ class CarryStream : public Reactor {
   std::optional<Admitted> admitted_;  // until gRPC is done with the call
   Engine& engine_;                    // outlives work
   const RequestLimits limits_;
+  const std::shared_ptr<SilenceWatch> silence_;
   std::atomic<bool> cancelled_{false};
   Control control_;
   std::atomic<int> uses_{1};  // by gRPC, and by work
   absl::Mutex mutex_;
   bool working_ ABSL_GUARDED_BY(mutex_) = false;
   bool ended_ ABSL_GUARDED_BY(mutex_) = false;
-  std::unique_ptr<grpc::Alarm> alarm_ ABSL_GUARDED_BY(mutex_);
-  uint64_t heard_ ABSL_GUARDED_BY(mutex_) = 0;  // messages
 };
 
 // -- Export
@@ -176,7 +201,7 @@ class ExportStream final : public CarryStream<DownloadReactor> {
   // `bytes` are gRPC's until the call is done.
   void Begin(const grpc::ByteBuffer& bytes) {
     if (absl::Status status = Open(bytes); !status.ok()) return End(std::move(status));
-    Watch();
+    silence().Begin();
     Read();
   }
 
@@ -226,7 +251,7 @@ class ExportStream final : public CarryStream<DownloadReactor> {
 
   void OnWriteDone(bool ok) override {
     if (!ok) return End(Gone());
-    Heard();
+    silence().Heard();
     if (last_) return End(absl::OkStatus());
     sent_ < piece_.size() ? Send() : Read();
   }
@@ -252,7 +277,7 @@ class ImportStream final : public CarryStream<UploadReactor> {
 
   void Begin() {
     if (absl::Status status = Open(); !status.ok()) return End(std::move(status));
-    Watch();
+    silence().Begin();
     StartRead(&message_);
   }
 
@@ -269,7 +294,7 @@ class ImportStream final : public CarryStream<UploadReactor> {
 
   void OnReadDone(bool ok) override {
     if (!ok) return AtEnd();
-    Heard();
+    silence().Heard();
     CountReceived(admitted(), message_);
     Owe(control().account, Quota::kUploadBytes, static_cast<double>(message_.Length()));
     Work([this] { return Take(); }, [this] { StartRead(&message_); });
