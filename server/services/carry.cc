@@ -145,13 +145,17 @@ class CarryStream : public Reactor {
     });
   }
 
-  // Nothing of this may be touched after it but by work.
+  // Gives back the place: whoever has been answered may call again.
+  virtual void Drop() = 0;
+
+  // Called while no work is under way. Nothing of this may be touched after it but by work.
   void End(absl::Status status) {
     {
       absl::MutexLock lock(&mutex_);
       if (ended_) return;
       ended_ = true;
     }
+    Drop();
     FinishWith(static_cast<Reactor&>(*this), *admitted_, status);
   }
 
@@ -206,6 +210,8 @@ class ExportStream final : public CarryStream<DownloadReactor> {
   }
 
  private:
+  void Drop() override { programs_.reset(); }
+
   absl::Status Open(const grpc::ByteBuffer& bytes) {
     KILN_ASSIGN_OR_RETURN(caller_, Caller());
     v1::ExportRequest request;
@@ -282,6 +288,8 @@ class ImportStream final : public CarryStream<UploadReactor> {
   }
 
  private:
+  void Drop() override { programs_.reset(); }
+
   absl::Status Open() {
     KILN_ASSIGN_OR_RETURN(const SessionPtr caller, Caller());
     KILN_ASSIGN_OR_RETURN(programs_, engine().Import(caller, CallerOf(admitted())));
