@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "base/error.h"
+#include "base/graph/graph_hash.h"
 #include "google/rpc/status.pb.h"
 #include "kiln/v1/buffer_service.grpc.pb.h"
 #include "kiln/v1/device_service.grpc.pb.h"
@@ -30,9 +31,7 @@ grpc::Status Refusal(v1::ErrorCode code, const std::string& message) {
   detail.set_code(code);
   google::rpc::Status status;
   status.set_code(static_cast<int>(StatusCodeOf(code)));
-  google::protobuf::Any& any = *status.add_details();
-  any.set_type_url(std::string(kErrorDetailUrl));
-  any.set_value(detail.SerializeAsString());
+  status.add_details()->PackFrom(detail);
   return grpc::Status(static_cast<grpc::StatusCode>(StatusCodeOf(code)), message, status.SerializeAsString());
 }
 
@@ -58,7 +57,8 @@ class FakeServer : public v1::KernelService::Service {
                        v1::CompileResponse* response) override {
     absl::MutexLock lock(&mutex);
     compiled.push_back(request->graph().SerializeAsString());
-    response->set_graph_hash(std::string(32, 'h'));
+    hashes.emplace_back(HashGraph(request->graph())->Bytes());
+    response->set_graph_hash(hashes.back());
     auto& parameter = *response->mutable_signature()->add_parameters();
     parameter.set_dtype(v1::FLOAT32);
     parameter.add_shape(4);
@@ -89,7 +89,7 @@ class FakeServer : public v1::KernelService::Service {
   absl::Mutex mutex;
   int calls = 0, at_once = 0, most_at_once = 0;
   std::vector<v1::ExecuteRequest> requests;
-  std::vector<std::string> compiled;
+  std::vector<std::string> compiled, hashes;
   std::map<std::string, std::set<std::string>> peers;
 };
 
@@ -97,6 +97,7 @@ class FakeBuffers : public v1::BufferService::Service {
  public:
   grpc::Status Allocate(grpc::ServerContext*, const v1::AllocateRequest*, v1::AllocateResponse* response) override {
     response->mutable_buffer()->set_handle(5);
+    response->mutable_buffer()->set_bytes(16);
     return grpc::Status::OK;
   }
   grpc::Status Write(grpc::ServerContext*, grpc::ServerReader<v1::WriteRequest>* reader, v1::WriteResponse*) override {
@@ -186,7 +187,7 @@ TEST_F(GeneratorTest, WhatIsDueIsWhatTheScheduleSays) {
   EXPECT_EQ(result.sent, result.due);
   absl::MutexLock lock(&fake_.mutex);
   EXPECT_NEAR(fake_.calls, 301, 2);  // those that warm up, and the first
-  EXPECT_EQ(fake_.requests.back().graph_hash(), std::string(32, 'h'));
+  EXPECT_EQ(fake_.requests.back().graph_hash(), fake_.hashes[0]);
   EXPECT_EQ(fake_.requests.back().result_mode(), v1::RESULT_INLINE);
   EXPECT_EQ(fake_.requests.back().arguments(0).buffer().handle(), 5u);
 }
