@@ -24,9 +24,8 @@ from wire_proxy import Rule
 from kiln.v1 import error_pb2
 
 THEMES = ("arrays", "build", "run", "session", "stream", "transfer")
-# Allocates gigabytes for what little it shows here; and keeps so much under way that the way itself, cut in the middle of
-# it, may hand on nothing more.
-WITHOUT = ("transfer.beyond_4_gib", "stream.more_than_is_kept")
+# Allocates gigabytes for what little it shows here.
+WITHOUT = ("transfer.beyond_4_gib",)
 # Of messages, one in so many is changed; of those that a connection begins with fewer, or no life would get far.
 ONE_IN = {"DeviceService.List": 20, "SessionService.Open": 20}
 
@@ -52,8 +51,8 @@ def mutated(message, chance):
 
 
 class Mutates(Rule):
-    """What becomes of a message depends on the seed and on which it is: the how manyth of which call. So a life is the
-    same each time, in whatever order threads come to make their calls."""
+    """What becomes of a message depends on the seed and on which it is: the how manyth of which call. So a life changes
+    the same messages each time, in whatever order threads come to make their calls."""
 
     def __init__(self, seed):
         super().__init__()
