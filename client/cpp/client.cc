@@ -43,7 +43,7 @@ absl::StatusOr<std::unique_ptr<Client>> Client::Connect(const std::string& targe
     if (direct.ok() && (*direct)->server_.address() == address) client = *std::move(direct);
   }
   if (options.lease > absl::ZeroDuration() && client->HasFeature(kSessions)) {
-    KILN_RETURN_IF_ERROR(client->connection_->BeginSession());
+    KILN_RETURN_IF_ERROR(client->connection_->BeginSession(absl::Now() + options.connect_timeout));
   }
   // A server says which socket memory is handed to; one on another machine has no say in what is opened here.
   if (options.shared_memory && StaysHere(client->connection_->target()) && client->HasFeature(kSharedMemory)) {

@@ -45,9 +45,9 @@ Connection::Connection(std::string target, ClientOptions options)
 
 Connection::~Connection() { FlushFrees(); }
 
-absl::Status Connection::BeginSession() {
+absl::Status Connection::BeginSession(absl::Time deadline) {
   session_ = std::make_unique<Session>(*this, options_.lease);
-  const absl::Status begun = session_->Begin();
+  const absl::Status begun = session_->Begin(deadline);
   if (!begun.ok()) session_.reset();
   return begun;
 }

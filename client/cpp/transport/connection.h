@@ -69,8 +69,8 @@ class Connection {
   absl::Status WaitUntilReady(absl::Duration patience);
 
   // Begins the session that the options ask for. Called once, before the connection is shared; the errors of
-  // SessionService.Open.
-  absl::Status BeginSession();
+  // SessionService.Open, which has to answer by then.
+  absl::Status BeginSession(absl::Time deadline);
   // Null without one.
   Session* session() const { return session_.get(); }
 

@@ -36,8 +36,8 @@ Session::~Session() {
       .IgnoreError();
 }
 
-absl::Status Session::Begin() {
-  KILN_RETURN_IF_ERROR(Open(connection_.Deadline()));
+absl::Status Session::Begin(absl::Time deadline) {
+  KILN_RETURN_IF_ERROR(Open(deadline));
   keeper_ = std::thread([this] { KeepOn(); });
   return absl::OkStatus();
 }

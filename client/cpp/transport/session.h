@@ -43,8 +43,8 @@ class Session {
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
-  // Called once, before all others. The errors of SessionService.Open.
-  absl::Status Begin();
+  // Called once, before all others. The errors of SessionService.Open, which has to answer by then.
+  absl::Status Begin(absl::Time deadline);
 
   // Empty before it has begun.
   std::string token() const;
