@@ -45,6 +45,13 @@ Connection::Connection(std::string target, ClientOptions options)
 
 Connection::~Connection() { FlushFrees(); }
 
+absl::Status Connection::BeginSession(absl::Time deadline) {
+  session_ = std::make_unique<Session>(*this, options_.lease);
+  const absl::Status begun = session_->Begin(deadline);
+  if (!begun.ok()) session_.reset();
+  return begun;
+}
+
 absl::Status Connection::WaitUntilReady(absl::Duration patience) {
   const auto deadline = absl::ToChronoTime(absl::Now() + patience);
   if (channel_->WaitForConnected(deadline)) return absl::OkStatus();
@@ -62,8 +69,9 @@ void Connection::Authorize(grpc::ClientContext& context) const {
 
 void Connection::Prepare(grpc::ClientContext& context) const { Prepare(context, Deadline()); }
 
-void Connection::Prepare(grpc::ClientContext& context, absl::Time deadline) const {
+void Connection::Prepare(grpc::ClientContext& context, absl::Time deadline, bool under_session) const {
   Authorize(context);
+  if (under_session && session_ != nullptr) context.AddMetadata(kSessionHeader, session_->token());
   if (deadline != absl::InfiniteFuture()) context.set_deadline(absl::ToChronoTime(deadline));
 }
 
@@ -81,6 +89,7 @@ absl::Status Connection::Convert(const grpc::Status& status) const {
   if (absl::IsUnavailable(result) && !DetailOf(result).has_value()) {
     result = Annotate(result, absl::StrCat("the server at ", target_, " does not answer"));
   }
+  if (session_ != nullptr) session_->Heed(result);
   return result;
 }
 
