@@ -9,6 +9,7 @@
 #include <atomic>
 #include <functional>
 
+#include "absl/synchronization/mutex.h"
 #include "base/error.h"
 #include "base/graph/graph_hash.h"
 #include "client/cpp/ops.h"
@@ -61,8 +62,12 @@ class FakeKernels : public v1::KernelService::Service {
   }
   grpc::Status Execute(grpc::ServerContext*, const v1::ExecuteRequest* request,
                        v1::ExecuteResponse* response) override {
-    requests.push_back(*request);
+    {
+      absl::MutexLock lock(&mutex);
+      requests.push_back(*request);
+    }
     if (begun) begun();
+    absl::MutexLock lock(&mutex);  // a call that was given up goes on here beside the next
     if (refusals > 0) {
       --refusals;
       return Failure(v1::QUOTA_EXCEEDED, "later", /*retry_after_ms=*/1);
@@ -86,6 +91,7 @@ class FakeKernels : public v1::KernelService::Service {
   bool forgetful = false;
   uint64_t next_result = 100;
   std::vector<v1::ExecuteRequest> requests;
+  absl::Mutex mutex;
 };
 
 // Memory is one string.

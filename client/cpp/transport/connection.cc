@@ -114,8 +114,17 @@ void Connection::FlushFrees() {
     freed_bytes_ = 0;
   }
   if (request.handle_size() == 0) return;
-  v1::FreeResponse response;
-  Call(*this, stubs_->buffers, &v1::BufferService::Stub::Free, "Free", request, &response).IgnoreError();
+  const auto free = [this](const v1::FreeRequest& some) {
+    v1::FreeResponse response;
+    return Call(*this, stubs_->buffers, &v1::BufferService::Stub::Free, "Free", some, &response);
+  };
+  // Of handles among which one is unknown, such as one of a session that is gone, the server frees none.
+  if (!absl::IsNotFound(free(request)) || request.handle_size() == 1) return;
+  for (const uint64_t handle : request.handle()) {
+    v1::FreeRequest one;
+    one.add_handle(handle);
+    free(one).IgnoreError();
+  }
 }
 
 std::map<std::string, Traffic> Connection::traffic() const {

@@ -86,8 +86,13 @@ bool Session::Wait(absl::Duration time, bool unless_due) {
   absl::MutexLock lock(&mutex_);
   const absl::Condition condition = unless_due ? absl::Condition(this, &Session::IsDue) : absl::Condition(&closing_);
   mutex_.AwaitWithTimeout(condition, time);
-  if (unless_due) due_ = false;
+  if (unless_due) looking_ = std::exchange(due_, false);
   return !closing_;
+}
+
+void Session::Looked() {
+  absl::MutexLock lock(&mutex_);
+  looking_ = false;
 }
 
 void Session::KeepOn() {
@@ -98,12 +103,15 @@ void Session::KeepOn() {
     const absl::Time deadline = absl::Now() + std::min(third, kPatience);
     // A server that does not answer may come back: the next renewal tries again.
     if (absl::IsNotFound(Renew(deadline)) && !Open(deadline).ok()) pause = kRestFailed;
+    Looked();
     if (!Wait(pause, false)) return;
   }
 }
 
 absl::StatusOr<Session::Commands> Session::TakeCommands() {
   absl::MutexLock lock(&mutex_);
+  // Who has just been told that the session is gone wants a stream of the next one.
+  mutex_.AwaitWithTimeout(absl::Condition(this, &Session::IsSettled), kPatience);
   if (streaming_) {
     return absl::FailedPreconditionError(
         "under its session a client has one stream at a time; end the other, or make a client without a lease");

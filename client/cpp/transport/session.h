@@ -54,6 +54,7 @@ class Session {
   // Has it look at once whether the server still knows it, if a call's failure says that it may not.
   void Heed(const absl::Status& failure);
 
+  // Waits, for some seconds at most, while it is looking whether the server still knows the session.
   // FAILED_PRECONDITION while another stream has it.
   absl::StatusOr<Commands> TakeCommands();
   void GiveCommands(Commands commands);
@@ -63,6 +64,8 @@ class Session {
   absl::Status Renew(absl::Time deadline);
   void KeepOn();
   bool IsDue() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return due_ || closing_; }
+  bool IsSettled() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return closing_ || !(due_ || looking_); }
+  void Looked();
   // False when the session is to end.
   bool Wait(absl::Duration time, bool unless_due);
 
@@ -71,7 +74,8 @@ class Session {
   mutable absl::Mutex mutex_;
   std::string token_ ABSL_GUARDED_BY(mutex_);
   absl::Duration granted_ ABSL_GUARDED_BY(mutex_);
-  bool due_ ABSL_GUARDED_BY(mutex_) = false;  // renewal is, before its time
+  bool due_ ABSL_GUARDED_BY(mutex_) = false;      // renewal is, before its time
+  bool looking_ ABSL_GUARDED_BY(mutex_) = false;  // a renewal before its time is under way
   bool closing_ ABSL_GUARDED_BY(mutex_) = false;
   bool streaming_ ABSL_GUARDED_BY(mutex_) = false;
   Commands commands_ ABSL_GUARDED_BY(mutex_);

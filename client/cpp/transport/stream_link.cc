@@ -44,11 +44,14 @@ absl::Status Lie(absl::string_view what) { return MakeError(v1::INTERNAL_FAULT, 
 }  // namespace
 
 struct StreamLink::Call {
-  // Why it has ended. A message that cannot be parsed ends the reading, and not the call: then it is given up.
+  // Why it has ended. A message that cannot be parsed ends the reading, and not the call: then it is given up, and
+  // `unreadable` is set.
   grpc::Status Finish() {
     absl::Notification finished;
     std::thread gives_up([this, &finished] {
-      if (!finished.WaitForNotificationWithTimeout(kFarewell)) context.TryCancel();
+      if (finished.WaitForNotificationWithTimeout(kFarewell)) return;
+      unreadable = true;
+      context.TryCancel();
     });
     const grpc::Status status = stream->Finish();
     finished.Notify();
@@ -58,6 +61,7 @@ struct StreamLink::Call {
 
   grpc::ClientContext context;
   std::unique_ptr<grpc::ClientReaderWriter<v1::SubmitRequest, v1::SubmitResponse>> stream;
+  bool unreadable = false;  // after Finish()
 };
 
 StreamLink::StreamLink(std::shared_ptr<Connection> connection, Session::Commands commands, Limits limits)
@@ -78,7 +82,8 @@ void StreamLink::Close() {
     absl::MutexLock lock(&mutex_);
     closing_ = true;
     mutex_.AwaitWithTimeout(absl::Condition(&done_), kFarewell);
-    if (!done_ && call_ != nullptr) call_->context.TryCancel();
+    given_up_ = !done_;
+    if (given_up_ && call_ != nullptr) call_->context.TryCancel();
   }
   reader_.join();
   writer_.join();
@@ -167,6 +172,7 @@ std::shared_ptr<StreamLink::Call> StreamLink::Connect() {
   call_ = call;
   broken_ = false;
   unsent_ = 0;
+  if (given_up_) call->context.TryCancel();
   return call;
 }
 
@@ -184,8 +190,13 @@ void StreamLink::ReadOn() {
     }
     if (!lie.ok()) call->context.TryCancel();
     absl::Status status = connection_->Convert(call->Finish());
+    // It would come again.
+    if (lie.ok() && call->unreadable) lie = Lie("sends an answer that cannot be read");
     if (!lie.ok()) return End(lie);
-    if (status.ok()) status = absl::UnavailableError("the stream has ended");
+    if (status.ok()) {
+      ConfirmSent();
+      status = absl::UnavailableError("the stream has ended");
+    }
     if (deadline == absl::InfiniteFuture()) deadline = absl::Now() + limits_.timeout;
     if (!MayPass(status) || !WaitForServer(deadline)) return End(status);
   }
@@ -240,6 +251,12 @@ void StreamLink::Confirm(uint64_t command) {
     kept_.pop_front();
     if (unsent_ > 0) --unsent_;
   }
+}
+
+// The server ends a stream well when all that was sent on it has ended, answered or not.
+void StreamLink::ConfirmSent() {
+  absl::MutexLock lock(&mutex_);
+  if (closing_ && unsent_ == kept_.size()) Confirm(last_);
 }
 
 absl::Status StreamLink::GiveUp(uint64_t lost) {

@@ -80,6 +80,7 @@ class StreamLink {
   absl::Status GiveUp(uint64_t lost);
   // All up to this command have ended.
   void Confirm(uint64_t command) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void ConfirmSent();
   void End(const absl::Status& why);
   bool HasRoom() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return !ended_.ok() || (kept_.size() < limits_.commands && kept_bytes_ < limits_.bytes);
@@ -98,6 +99,7 @@ class StreamLink {
   std::shared_ptr<Call> call_ ABSL_GUARDED_BY(mutex_);
   bool broken_ ABSL_GUARDED_BY(mutex_) = false;  // nothing more goes out on it
   bool closing_ ABSL_GUARDED_BY(mutex_) = false;
+  bool given_up_ ABSL_GUARDED_BY(mutex_) = false;  // no call is waited for any more
   bool done_ ABSL_GUARDED_BY(mutex_) = false;
   uint64_t last_ ABSL_GUARDED_BY(mutex_) = 0;  // the last command's number
   uint64_t seen_ ABSL_GUARDED_BY(mutex_) = 0;  // all answers up to this one's have come
