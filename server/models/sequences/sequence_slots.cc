@@ -1,0 +1,105 @@
+#include "server/models/sequences/sequence_slots.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "base/error.h"
+#include "server/engine/memory/over_limit.h"
+
+namespace kiln::server {
+namespace {
+
+// Others' sequences end when they do.
+constexpr uint32_t kComeAgainMillis = 1000;
+constexpr char kField[] = "parameters.sequence_id";
+
+absl::Status Refused(v1::ErrorCode code, const SequenceAsk& ask, absl::string_view what) {
+  v1::ErrorDetail detail;
+  detail.set_code(code);
+  detail.set_field(kField);
+  return MakeError(std::move(detail), absl::StrCat("sequence ", absl::CHexEscape(ask.id), " ", what));
+}
+
+}  // namespace
+
+SequenceSlots::SequenceSlots(size_t most, size_t rows, absl::Duration idle) : most_(most), idle_(idle) {
+  for (size_t slot = most + rows; slot-- > 0;) free_.push_back(static_cast<int32_t>(slot));
+}
+
+absl::Status SequenceSlots::Begin(const SequenceAsk& ask, absl::Time now) {
+  EndIdle(now);
+  const auto found = sequences_.find(ask.id);
+  if (found != sequences_.end()) {
+    if (found->second.busy)
+      return Refused(
+          v1::BAD_ARGUMENT, ask,
+          "has a request under way, and each begins where the one before ended; send it after that's answer");
+    found->second.busy = true;
+    return absl::OkStatus();
+  }
+  if (!ask.start)
+    return Refused(v1::UNKNOWN_HANDLE, ask,
+                   absl::StrCat("is not there: it has ended, or nobody asked for ", absl::FormatDuration(idle_),
+                                ", or the model was loaded anew; begin one with sequence_start"));
+  if (sequences_.size() >= most_) {
+    return WithDetail(OverLimit("sequences", most_, sequences_.size() + 1,
+                                absl::StrCat("there are ", sequences_.size(), " sequences of this model, and at most ",
+                                             most_, " are kept; end one with sequence_end"),
+                                "parameters.sequence_start"),
+                      [](v1::ErrorDetail& detail) { detail.set_retry_after_ms(kComeAgainMillis); });
+  }
+  sequences_[ask.id] = {kNone, true, now};
+  return absl::OkStatus();
+}
+
+SequenceSlots::Move SequenceSlots::Take(const SequenceAsk& ask) {
+  KILN_CHECK(!free_.empty());
+  const Move move{ask.start ? kNone : sequences_[ask.id].slot, free_.back()};
+  free_.pop_back();
+  return move;
+}
+
+void SequenceSlots::GiveBack(const Move& move) { free_.push_back(move.to); }
+
+void SequenceSlots::Succeed(const SequenceAsk& ask, const Move& move, absl::Time now) {
+  const auto found = sequences_.find(ask.id);
+  Sequence& sequence = found->second;
+  if (sequence.slot != kNone) free_.push_back(sequence.slot);
+  sequence = {move.to, false, now};
+  if (!ask.end) return;
+  free_.push_back(move.to);
+  sequences_.erase(found);
+}
+
+void SequenceSlots::Fail(const SequenceAsk& ask, absl::Time now) {
+  const auto found = sequences_.find(ask.id);
+  found->second.busy = false;
+  found->second.last = now;
+  if (found->second.slot == kNone) sequences_.erase(found);  // it never began
+}
+
+void SequenceSlots::EndIdle(absl::Time now) {
+  for (auto each = sequences_.begin(); each != sequences_.end();) {
+    const Sequence& sequence = each->second;
+    if (sequence.busy || now - sequence.last < idle_) {
+      ++each;
+      continue;
+    }
+    if (sequence.slot != kNone) free_.push_back(sequence.slot);
+    each = sequences_.erase(each);
+  }
+}
+
+absl::Time SequenceSlots::oldest() const {
+  absl::Time oldest = absl::InfiniteFuture();
+  for (const auto& [id, sequence] : sequences_) {
+    if (!sequence.busy) oldest = std::min(oldest, sequence.last);
+  }
+  return oldest;
+}
+
+}  // namespace kiln::server

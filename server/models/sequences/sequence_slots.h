@@ -1,0 +1,74 @@
+// Which sequences one tenant has of a model, and in which slot of the pools each one's state is.
+//
+// A run reads a sequence's state in one slot and writes it to another, and only when it has ended well does the
+// sequence have that one. So a request that fails has changed nothing, whatever it was that failed and however far the
+// run had come; it can be sent again. There are as many slots more than sequences as one run has rows, so that there is
+// always one to write to.
+//
+// No memory is touched here, and nothing is locked: sequencer.h does both.
+#ifndef KILN_SERVER_MODELS_SEQUENCES_SEQUENCE_SLOTS_H_
+#define KILN_SERVER_MODELS_SEQUENCES_SEQUENCE_SLOTS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+
+namespace kiln::server {
+
+// What a request says of its sequence.
+struct SequenceAsk {
+  std::string id;      // a number, or a text in quotes: "7" and "\"7\"" are two
+  bool start = false;  // begins anew, whether there is one or not
+  bool end = false;    // is its last
+};
+
+class SequenceSlots {
+ public:
+  static constexpr int32_t kNone = -1;
+
+  // At most `most` sequences; `rows` of them in a run.
+  SequenceSlots(size_t most, size_t rows, absl::Duration idle);
+
+  // A request comes. From now on the sequence is busy, and has one of the places. BAD_ARGUMENT, field
+  // "parameters.sequence_id", if it is busy already; UNKNOWN_HANDLE with the same field if there is none and the
+  // request does not start it; OUT_OF_MEMORY with the limit "sequences". Ends those that are idle, first.
+  absl::Status Begin(const SequenceAsk& ask, absl::Time now);
+
+  // For the run of a request that has begun: where the state is read, kNone for zeros, and where it is written.
+  struct Move {
+    int32_t from = kNone, to = kNone;
+  };
+  Move Take(const SequenceAsk& ask);
+  // That run was none; there may be another.
+  void GiveBack(const Move& move);
+
+  // The request has been answered: well, by a run with this move; or not, and then the sequence is as it was before.
+  void Succeed(const SequenceAsk& ask, const Move& move, absl::Time now);
+  void Fail(const SequenceAsk& ask, absl::Time now);
+
+  void EndIdle(absl::Time now);
+  size_t sequences() const { return sequences_.size(); }
+  size_t free_slots() const { return free_.size(); }
+  // When a sequence that is not busy was last asked for; InfiniteFuture() if there is none.
+  absl::Time oldest() const;
+
+ private:
+  struct Sequence {
+    int32_t slot = kNone;  // kNone: no request of it has ended well yet
+    bool busy = false;
+    absl::Time last;
+  };
+  const size_t most_;
+  const absl::Duration idle_;
+  std::map<std::string, Sequence> sequences_;
+  std::vector<int32_t> free_;
+};
+
+}  // namespace kiln::server
+
+#endif  // KILN_SERVER_MODELS_SEQUENCES_SEQUENCE_SLOTS_H_
