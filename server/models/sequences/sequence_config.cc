@@ -18,6 +18,7 @@ namespace {
 
 using inference::ModelSequenceBatching;
 
+constexpr absl::string_view kFile = "config.pbtxt";  // as a field: all of it
 constexpr size_t kMaxConfigBytes = 64 << 10;
 constexpr int kMaxDepth = 32;
 constexpr int64_t kMaxIdleMicros = int64_t{7} * 24 * 3600 * 1'000'000;
@@ -28,7 +29,7 @@ absl::Status Refused(v1::ErrorCode code, absl::string_view field, absl::string_v
   v1::ErrorDetail detail;
   detail.set_code(code);
   detail.set_field(std::string(field));
-  return MakeError(std::move(detail), absl::StrCat("config.pbtxt: ", field, ": ", what));
+  return MakeError(std::move(detail), absl::StrCat(field == kFile ? "" : "config.pbtxt: ", field, ": ", what));
 }
 
 // Keeps the first fault and its place. What the parser passes over are warnings.
@@ -117,7 +118,7 @@ absl::StatusOr<std::optional<SequenceConfig>> ParseSequenceConfig(absl::string_v
   parser.SetRecursionLimit(kMaxDepth);
   parser.AllowUnknownField(true);
   inference::ModelConfig file;
-  if (!parser.ParseFromString(std::string(text), &file)) return Refused(v1::BAD_ARGUMENT, "config.pbtxt", error.text);
+  if (!parser.ParseFromString(std::string(text), &file)) return Refused(v1::BAD_ARGUMENT, kFile, error.text);
   if (!file.has_sequence_batching()) return std::nullopt;
   const ModelSequenceBatching& asked = file.sequence_batching();
   KILN_RETURN_IF_ERROR(CheckServed(asked));
@@ -142,10 +143,9 @@ absl::StatusOr<std::optional<SequenceConfig>> ReadSequenceConfig(const std::stri
   std::ifstream file(path, std::ios::binary);
   std::string text(kMaxConfigBytes + 1, '\0');
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (file.bad() || (file.fail() && !file.eof())) return Refused(v1::BAD_ARGUMENT, "config.pbtxt", "cannot be read");
+  if (file.bad() || (file.fail() && !file.eof())) return Refused(v1::BAD_ARGUMENT, kFile, "cannot be read");
   text.resize(static_cast<size_t>(file.gcount()));
-  if (text.size() > kMaxConfigBytes)
-    return TooLarge("config.pbtxt", kMaxConfigBytes, text.size(), "config.pbtxt, in bytes");
+  if (text.size() > kMaxConfigBytes) return TooLarge(kFile, kMaxConfigBytes, text.size(), "config.pbtxt, in bytes");
   return ParseSequenceConfig(text);
 }
 
