@@ -1,3 +1,4 @@
+// Tested by tests/e2e/serving/pooled_graph_test.cc.
 #include "server/models/sequences/pooled_graph.h"
 
 #include <algorithm>

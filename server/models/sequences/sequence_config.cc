@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "inference/model_config.pb.h"
@@ -112,6 +113,8 @@ absl::Status Take(Number asked, int64_t most, absl::string_view field, int64_t& 
 }  // namespace
 
 absl::StatusOr<std::optional<SequenceConfig>> ParseSequenceConfig(absl::string_view text) {
+  // A model without sequences is served whatever its file says.
+  if (!absl::StrContains(text, "sequence_batching")) return std::nullopt;
   FirstError error;
   google::protobuf::TextFormat::Parser parser;
   parser.RecordErrorsTo(&error);

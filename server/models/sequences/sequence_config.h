@@ -39,8 +39,9 @@ struct SequenceConfig {
   absl::Duration queue_delay = absl::Milliseconds(1);
 };
 
-// None if the text has no sequence_batching. BAD_ARGUMENT for text that is none, and for a value that is out of range;
-// NOT_IMPLEMENTED. Their `field` is as "sequence_batching.state.input_name".
+// None if the text has no sequence_batching, and then nothing else of it is looked at. BAD_ARGUMENT for text that is
+// none, and for a value that is out of range; NOT_IMPLEMENTED. Their `field` is as
+// "sequence_batching.state.input_name".
 absl::StatusOr<std::optional<SequenceConfig>> ParseSequenceConfig(absl::string_view text);
 
 // Of a file; an empty path is none. GRAPH_TOO_LARGE, limit "config.pbtxt"; BAD_ARGUMENT if it cannot be read. Blocks.

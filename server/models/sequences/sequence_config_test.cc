@@ -59,7 +59,8 @@ TEST(SequenceConfigs, WhatIsLeftOutHasADefault) {
 }
 
 TEST(SequenceConfigs, AFileWithoutSequencesSaysNothing) {
-  for (const char* text : {"", "name: 'a' dynamic_batching { }", "# nothing\n"}) {
+  for (const char* text :
+       {"", "name: 'a' dynamic_batching { }", "# nothing\n", "what Triton alone can read: [ { ] }"}) {
     const auto parsed = ParseSequenceConfig(text);
     ASSERT_TRUE(parsed.ok()) << parsed.status();
     EXPECT_FALSE(parsed->has_value()) << text;

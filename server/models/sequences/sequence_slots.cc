@@ -1,3 +1,4 @@
+// Tested by sequencer_test.cc.
 #include "server/models/sequences/sequence_slots.h"
 
 #include <algorithm>

@@ -337,6 +337,15 @@ TEST_F(SequencerTest, TheLastOneGivesTheMemoryBack) {
   EXPECT_EQ(InMemory(), 0u);
 }
 
+TEST_F(SequencerTest, AModelThatGoesGivesAllBack) {
+  Open();
+  Ask("1", 1, true);
+  End();
+  EXPECT_EQ(InMemory(), kPoolBytes);
+  sequencer_.reset();
+  EXPECT_EQ(InMemory(), 0u);
+}
+
 TEST_F(SequencerTest, IdleOnesEnd) {
   Open(3, 3, /*idle=*/absl::Milliseconds(20));
   Ask("1", 1, true);
