@@ -101,6 +101,7 @@ absl::StatusOr<ModelStates> FindStates(const onnx::Model& model, const SequenceC
         return Refused(named.input, "has more bytes than any memory");
       state.row_bytes *= factor;
     }
+    if (state.row_bytes == 0) return Refused(named.input, "is state without elements");
     inputs.insert(state.input);
     found.states.push_back(std::move(state));
   }

@@ -136,6 +136,8 @@ TEST(PooledGraphs, WhatCannotBeStateIsNamed) {
       good, "state", "more bytes than any memory");
   refused([](onnx::Model& model, const Size&) { model.inputs[1].shape = model.outputs[1].shape = {4, 2}; }, good,
           "state", "no first size that a call decides");
+  refused([](onnx::Model& model, const Size& n) { model.inputs[1].shape = model.outputs[1].shape = {n, 0}; }, good,
+          "state", "without elements");
   refused([](onnx::Model& model, const Size&) { model.inputs[0].shape = {3}; }, good, "x", "does not begin with");
   refused([](onnx::Model& model, const Size&) { model.outputs[2].shape = {}; }, good, "z", "does not begin with");
   refused([](onnx::Model& model, const Size&) { model.inputs = {model.inputs[1]}; }, good, "state",
