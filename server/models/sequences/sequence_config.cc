@@ -8,8 +8,8 @@
 #include <set>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "inference/model_config.pb.h"
@@ -20,6 +20,7 @@ namespace {
 using inference::ModelSequenceBatching;
 
 constexpr absl::string_view kFile = "config.pbtxt";  // as a field: all of it
+constexpr absl::string_view kBlock = "sequence_batching";
 constexpr size_t kMaxConfigBytes = 64 << 10;
 constexpr int kMaxDepth = 32;
 constexpr int64_t kMaxIdleMicros = int64_t{7} * 24 * 3600 * 1'000'000;
@@ -33,16 +34,51 @@ absl::Status Refused(v1::ErrorCode code, absl::string_view field, absl::string_v
   return MakeError(std::move(detail), absl::StrCat(field == kFile ? "" : "config.pbtxt: ", field, ": ", what));
 }
 
-// Keeps the first fault and its place. What the parser passes over are warnings.
+// Keeps the first fault and its place.
 class FirstError : public google::protobuf::io::ErrorCollector {
  public:
   void AddError(int line, int column, const std::string& message) override {
     if (text.empty())
       text = absl::StrCat("line ", line + 1, ", column ", column + 1, ": ", message.substr(0, kMaxShown));
   }
-  void AddWarning(int, int, const std::string&) override {}
   std::string text;
 };
+
+// What stands behind a top-level "sequence_batching", with its braces; empty if there is none. All else is passed over
+// unread: it is in Triton's words, of which the parser can pass over none that has lists.
+absl::StatusOr<absl::string_view> BlockOf(absl::string_view text) {
+  absl::string_view block;
+  size_t depth = 0, begin = 0;
+  bool named = false, inside = false;  // the name has come; the block is open
+  for (size_t at = 0; at < text.size(); ++at) {
+    const char c = text[at];
+    if (c == '#') {
+      at = std::min(text.find('\n', at), text.size());
+    } else if (c == '"' || c == '\'') {
+      for (++at; at < text.size() && text[at] != c; ++at) at += text[at] == '\\' ? 1 : 0;
+    } else if (c == '{' || c == '[' || c == '<') {
+      if (named && c != '{') break;
+      if (depth++ == 0 && named) {
+        inside = true;
+        begin = at;
+      }
+      named = false;
+    } else if (c == '}' || c == ']' || c == '>') {
+      if (depth == 0)
+        return Refused(v1::BAD_ARGUMENT, kFile, absl::StrCat("byte ", at, ": closes what was not opened"));
+      if (--depth == 0 && std::exchange(inside, false)) {
+        if (!block.empty()) return Refused(v1::BAD_ARGUMENT, kBlock, "comes twice");
+        block = text.substr(begin, at + 1 - begin);
+      }
+    } else if (absl::ascii_isalpha(c)) {
+      const size_t word = at;
+      while (at + 1 < text.size() && (absl::ascii_isalnum(text[at + 1]) || text[at + 1] == '_')) ++at;
+      named = depth == 0 && text.substr(word, at + 1 - word) == kBlock;
+    }
+  }
+  if (inside || named) return Refused(v1::BAD_ARGUMENT, kBlock, "is not a message from { to }");
+  return block;
+}
 
 // The first field that is set, as "oldest.preferred_batch_size"; empty if none is. Messages of this depth: three.
 std::string FirstSet(const google::protobuf::Message& message) {
@@ -113,17 +149,15 @@ absl::Status Take(Number asked, int64_t most, absl::string_view field, int64_t& 
 }  // namespace
 
 absl::StatusOr<std::optional<SequenceConfig>> ParseSequenceConfig(absl::string_view text) {
-  // A model without sequences is served whatever its file says.
-  if (!absl::StrContains(text, "sequence_batching")) return std::nullopt;
+  KILN_ASSIGN_OR_RETURN(const absl::string_view block, BlockOf(text));
+  if (block.empty()) return std::nullopt;
   FirstError error;
   google::protobuf::TextFormat::Parser parser;
   parser.RecordErrorsTo(&error);
   parser.SetRecursionLimit(kMaxDepth);
-  parser.AllowUnknownField(true);
-  inference::ModelConfig file;
-  if (!parser.ParseFromString(std::string(text), &file)) return Refused(v1::BAD_ARGUMENT, kFile, error.text);
-  if (!file.has_sequence_batching()) return std::nullopt;
-  const ModelSequenceBatching& asked = file.sequence_batching();
+  ModelSequenceBatching asked;
+  if (!parser.ParseFromString(std::string(block.substr(1, block.size() - 2)), &asked))
+    return Refused(v1::BAD_ARGUMENT, kBlock, error.text);
   KILN_RETURN_IF_ERROR(CheckServed(asked));
   SequenceConfig config;
   KILN_RETURN_IF_ERROR(AddStates(asked, config));

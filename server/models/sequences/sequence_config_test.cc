@@ -60,7 +60,8 @@ TEST(SequenceConfigs, WhatIsLeftOutHasADefault) {
 
 TEST(SequenceConfigs, AFileWithoutSequencesSaysNothing) {
   for (const char* text :
-       {"", "name: 'a' dynamic_batching { }", "# nothing\n", "what Triton alone can read: [ { ] }"}) {
+       {"", "name: 'a' dynamic_batching { }", "# nothing\n", "# sequence_batching {",
+        "name: 'sequence_batching { \\' }'", "parameters { key: 'a' value { sequence_batching { } } }"}) {
     const auto parsed = ParseSequenceConfig(text);
     ASSERT_TRUE(parsed.ok()) << parsed.status();
     EXPECT_FALSE(parsed->has_value()) << text;
@@ -74,20 +75,28 @@ TEST(SequenceConfigs, WhatIsWrongIsNamed) {
   ExpectRefused(absl::StrCat(kState, kState), v1::BAD_ARGUMENT, at + "state.input_name", "\"cache\" comes twice");
   ExpectRefused(absl::StrCat(kState, R"(state { input_name: "b" output_name: "next" })"), v1::BAD_ARGUMENT,
                 at + "state.output_name", "\"next\" comes twice");
+  for (const char* text : {"sequence_batching < >", "sequence_batching [ { } ]", "sequence_batching: 5"}) {
+    EXPECT_EQ(DetailOf(ParseSequenceConfig(text).status())->field(), "sequence_batching") << text;
+  }
   for (const char* number : {"-1", "4097"}) {
     ExpectRefused(absl::StrCat(kState, "oldest { max_candidate_sequences:", number, "}"), v1::BAD_ARGUMENT,
                   at + "oldest.max_candidate_sequences", absl::StrCat(number, " is not from 1 to 4096"));
   }
   ExpectRefused(absl::StrCat(kState, "max_sequence_idle_microseconds: 18446744073709551615"), v1::BAD_ARGUMENT,
                 at + "max_sequence_idle_microseconds", "is not from 1");
-  ExpectRefused("state { input_name: 5 }", v1::BAD_ARGUMENT, "config.pbtxt", "line 1, column");
-  ExpectRefused("oldest {", v1::BAD_ARGUMENT, "config.pbtxt", "line 1, column");
+  ExpectRefused("state { input_name: 5 }", v1::BAD_ARGUMENT, "sequence_batching", "line 1, column");
+  ExpectRefused("state { no_such: 5 }", v1::BAD_ARGUMENT, "sequence_batching", "no field named \"no_such\"");
+  ExpectRefused("oldest {", v1::BAD_ARGUMENT, "sequence_batching", "from { to }");
+  ExpectRefused("}}", v1::BAD_ARGUMENT, "config.pbtxt", "closes what was not opened");
+  ExpectRefused("} sequence_batching {", v1::BAD_ARGUMENT, "sequence_batching", "comes twice");
 }
 
 TEST(SequenceConfigs, WhatIsNotServedIsNamed) {
   const std::string at = "sequence_batching.";
   for (const auto& [text, field] :
-       {std::pair("control_input { name: 'START' }", "control_input"),
+       {std::pair(
+            "control_input { name: 'START' control [ { kind: CONTROL_SEQUENCE_START int32_false_true: [ 0, 1 ] } ] }",
+            "control_input"),
         std::pair("iterative_sequence: true", "iterative_sequence"),
         std::pair("direct { minimum_slot_utilization: 0.5 }", "direct.minimum_slot_utilization"),
         std::pair("oldest { preferred_batch_size: 4 }", "oldest.preferred_batch_size"),

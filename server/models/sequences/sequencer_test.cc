@@ -2,6 +2,7 @@
 // state. Runs end when they are told to.
 #include "server/models/sequences/sequencer.h"
 
+#include <array>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -139,6 +140,7 @@ class SequencerTest : public testing::Test {
 
   const std::unique_ptr<runtime::null::Device> device_ = *runtime::null::CreateDevice({});
   Metrics metrics_;
+  std::array<Account, 2> accounts_;  // outlive what they pay for
   Bell bell_;
   absl::Mutex mutex_;
   std::vector<Running> running_ ABSL_GUARDED_BY(mutex_);
@@ -296,7 +298,7 @@ TEST_F(SequencerTest, WhatIsNotThereIsRefused) {
 
 TEST_F(SequencerTest, TenantsShareNothing) {
   Open(/*sequences=*/1, /*rows=*/1);
-  Account a("a", 0), b("b", 1);
+  Account &a = accounts_[0], &b = accounts_[1];
   Control of_a, of_b;
   of_a.account = &a;
   of_b.account = &b;
