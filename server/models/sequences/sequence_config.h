@@ -39,8 +39,8 @@ struct SequenceConfig {
   absl::Duration queue_delay = absl::Milliseconds(1);
 };
 
-// Of the text's sequence_batching, which stands at its top; none if it has none. All else is not looked at. BAD_ARGUMENT
-// where it is no message, or a value is out of range; NOT_IMPLEMENTED. Their `field` is as
+// Of the text's sequence_batching, which stands at its top; none if it has none. All else is not looked at.
+// BAD_ARGUMENT where it is no message, or a value is out of range; NOT_IMPLEMENTED. Their `field` is as
 // "sequence_batching.state.input_name".
 absl::StatusOr<std::optional<SequenceConfig>> ParseSequenceConfig(absl::string_view text);
 
