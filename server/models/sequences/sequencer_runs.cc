@@ -2,6 +2,7 @@
 //
 // Tested by sequencer_test.cc.
 #include <algorithm>
+#include <utility>
 #include <variant>
 
 #include "absl/strings/str_cat.h"
@@ -171,6 +172,10 @@ void Sequencer::OnEnded(const std::shared_ptr<Joined>& joined, absl::StatusOr<Ex
     }
     return GoOn(line);
   }
+  // What the whole was paid for is paid for by each now, row by row: not twice at a time, or a tenant whose room is
+  // enough for the run would be refused its answers.
+  if (rows > 1) result->charge.Release();
+  int batch = static_cast<int>(rows);  // of the first that is answered well: the run is counted once, whoever fails
   // What each is told, before its sequence moves on: who is told of a failure has the state that it had.
   std::vector<absl::StatusOr<ExecuteResult>> answers;
   if (rows == 1) {
@@ -195,7 +200,7 @@ void Sequencer::OnEnded(const std::shared_ptr<Joined>& joined, absl::StatusOr<Ex
     part.program = result->program;
     part.timing = result->timing;
     part.timing.queue += absl::ToDoubleMicroseconds(joined->begin - step.since);
-    part.batch = row == 0 ? static_cast<int>(rows) : 0;
+    part.batch = std::exchange(batch, 0);
     part.charge = *std::move(charge);
     CountTiming(*options_.metrics, part.timing);
     if (step.request.parts != nullptr) step.request.parts->SetRunOf(joined->parts);
