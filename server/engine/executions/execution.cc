@@ -41,6 +41,7 @@ void Execution::Fail(absl::Status status) {
                began_.load(std::memory_order_relaxed) && place_ == Place::kQueue ? Place::kDevice : place_);
   }
   if (ended_ != nullptr) ended_(nullptr);
+  LetGo();
   done_(std::move(status));
 }
 
@@ -59,6 +60,7 @@ void Execution::Answer(ExecuteResult result, absl::Duration waited) {
   result.timing.compile = result_.timing.compile;
   result.timing.queue += absl::ToDoubleMicroseconds(waited);
   CountTiming(*metrics_, result.timing);
+  LetGo();
   done_(std::move(result));
 }
 
@@ -261,7 +263,15 @@ void Execution::Finish() {
   if (!request_.of_several) CountTiming(*metrics_, result_.timing);
   std::unique_ptr<Execution> self(this);
   if (ended_ != nullptr) ended_(&result_.timing);
+  LetGo();
   done_(std::move(result_));
+}
+
+void Execution::LetGo() {
+  bound_ = {};
+  request_.arguments.clear();
+  outputs_.clear();
+  named_.clear();
 }
 
 }  // namespace kiln::server

@@ -156,6 +156,39 @@ TEST_F(SequencerEndsTest, TheLastOneGivesTheMemoryBack) {
   EXPECT_EQ(InMemory(), 0u);
 }
 
+TEST_F(SequencerEndsTest, WhoIsToldOfTheEndMayBeginAgainAtOnce) {
+  Open();
+  Account& payer = accounts_[0];
+  QuotaLimits limits = {};
+  limits[static_cast<size_t>(Quota::kDeviceBytes)] = 6 * 4;  // one pool
+  payer.SetLimits(limits);
+  Control control;
+  control.account = &payer;
+  uint64_t held = 0;
+  for (const bool well : {true, false}) {
+    held = 1;
+    Asked* again = nullptr;
+    Asked& only = Ask("1", 1, true, true, control);
+    then_ = [&] {
+      held = payer.used(Quota::kDeviceBytes);
+      again = &Ask("2", 5, true, true, control);
+    };
+    End(well);
+    EXPECT_EQ(only.text(), well ? "1" : "INTERNAL_FAULT");
+    EXPECT_EQ(held, 0u);
+    EXPECT_EQ(End(), 1u);
+    ASSERT_NE(again, nullptr);
+    EXPECT_EQ(again->text(), "5");
+  }
+  at_once_ = true;  // before the one that asks is back
+  Ask("1", 1, true, false, control);
+  EXPECT_EQ(payer.used(Quota::kDeviceBytes), 24u);
+  held = 1;
+  then_ = [&] { held = payer.used(Quota::kDeviceBytes); };
+  EXPECT_EQ(Ask("1", 2, false, true, control).text(), "3");
+  EXPECT_EQ(held, 0u);
+}
+
 TEST_F(SequencerEndsTest, AModelThatGoesGivesAllBack) {
   Open();
   Ask("1", 1, true);

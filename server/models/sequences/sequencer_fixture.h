@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <functional>
@@ -38,7 +39,6 @@ class SequencerFixture {
     absl::StatusOr<ExecuteResult> result = absl::UnknownError("not yet");
     absl::Notification told;
     std::vector<int64_t> shape = {1};
-    std::function<void()> then;  // done as it is told
 
     // "7", or what was wrong.
     std::string text() const {
@@ -60,8 +60,11 @@ class SequencerFixture {
             absl::Duration queue_delay = absl::ZeroDuration()) {
     Sequencer::Options options;
     options.run = [this](ExecuteRequest request, const Control& control, ExecuteCallback done) {
-      absl::MutexLock lock(&mutex_);
-      running_.push_back({std::move(request), control, std::move(done)});
+      {
+        absl::MutexLock lock(&mutex_);
+        running_.push_back({std::move(request), control, std::move(done)});
+      }
+      if (at_once_) End();
     };
     options.metrics = &metrics_;
     options.device = device_.get();
@@ -86,11 +89,12 @@ class SequencerFixture {
     request.arguments.push_back({kTokens, tokens});
     request.arguments.push_back({kX, TensorView{v1::INT32, asked.shape, asked.x}});
     request.arguments.push_back({kBatch, int64_t{1}});
-    sequencer_->Run(std::move(request), {id, start, end}, control, [&asked](absl::StatusOr<ExecuteResult> result) {
-      asked.result = std::move(result);
-      if (asked.then != nullptr) asked.then();
-      asked.told.Notify();
-    });
+    sequencer_->Run(std::move(request), {id, start, end}, control,
+                    [this, &asked](absl::StatusOr<ExecuteResult> result) {
+                      asked.result = std::move(result);
+                      if (then_ != nullptr) std::exchange(then_, nullptr)();
+                      asked.told.Notify();
+                    });
     return asked;
   }
 
@@ -164,6 +168,8 @@ class SequencerFixture {
   absl::Mutex mutex_;
   std::vector<Running> running_ ABSL_GUARDED_BY(mutex_);
   std::vector<int32_t> pool_;
+  std::function<void()> then_;        // called with the next answer
+  std::atomic<bool> at_once_{false};  // runs end as they are asked for
   std::vector<std::unique_ptr<Asked>> asked_;
   WakeUps wake_ups_;
   std::shared_ptr<Sequencer> sequencer_;

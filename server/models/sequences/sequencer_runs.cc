@@ -158,7 +158,6 @@ void Sequencer::OnEnded(const std::shared_ptr<Joined>& joined, absl::StatusOr<Ex
   const LinePtr& line = joined->line;
   Steps& steps = joined->steps;
   const size_t rows = steps.size();
-  joined->request.arguments.clear();  // whose pools they are says the line
   if (!result.ok() && rows > 1) {
     // One request's fault is not another's: each is run by itself.
     {
@@ -212,6 +211,7 @@ void Sequencer::OnEnded(const std::shared_ptr<Joined>& joined, absl::StatusOr<Ex
     options_.metrics->batch_rows.Observe(static_cast<int64_t>(rows));
   }
   {
+    std::vector<BufferTable::Record> unused;  // goes without the lock, and before anybody hears that it is not needed
     const absl::Time now = SteadyNow();
     absl::MutexLock lock(&mutex_);
     line->expected.clear();
@@ -226,6 +226,7 @@ void Sequencer::OnEnded(const std::shared_ptr<Joined>& joined, absl::StatusOr<Ex
       if (!steps[row]->ask.end) line->expected.insert(steps[row]->ask.id);
     }
     line->running = false;
+    unused = TakePoolsIfUnused(*line);
     AskForSweep(line, now + options_.idle);
   }
   // The next run is in the device's queue before these are answered.
