@@ -14,15 +14,14 @@
 namespace kiln::server {
 namespace {
 
-// Others' sequences end when they do.
-constexpr uint32_t kComeAgainMillis = 1000;
+// Other sequences end when they do.
+constexpr uint32_t kFullMillis = 1000;
+// How long a run goes on is not known; most are shorter.
+constexpr uint32_t kBusyMillis = 100;
 constexpr char kField[] = "parameters.sequence_id";
 
-absl::Status Refused(v1::ErrorCode code, const SequenceAsk& ask, absl::string_view what) {
-  v1::ErrorDetail detail;
-  detail.set_code(code);
-  detail.set_field(kField);
-  return MakeError(std::move(detail), absl::StrCat("sequence ", absl::CHexEscape(ask.id), " ", what));
+absl::Status ComeAgain(const absl::Status& refused, uint32_t millis) {
+  return WithDetail(refused, [millis](v1::ErrorDetail& detail) { detail.set_retry_after_ms(millis); });
 }
 
 }  // namespace
@@ -35,23 +34,33 @@ absl::Status SequenceSlots::Begin(const SequenceAsk& ask, absl::Time now) {
   EndIdle(now);
   const auto found = sequences_.find(ask.id);
   if (found != sequences_.end()) {
+    // Also of a client that has given the one before up, and sends it again while its run goes on with others.
     if (found->second.busy)
-      return Refused(
-          v1::BAD_ARGUMENT, ask,
-          "has a request under way, and each begins where the one before ended; send it after that's answer");
+      return ComeAgain(
+          OverLimit("requests of a sequence", 1, 2,
+                    absl::StrCat("sequence ", absl::CHexEscape(ask.id),
+                                 " has a request under way, and each begins where the one before ended; send it when "
+                                 "that has been answered, or, if you have given it up, again in a moment"),
+                    kField),
+          kBusyMillis);
     found->second.busy = true;
     return absl::OkStatus();
   }
-  if (!ask.start)
-    return Refused(v1::UNKNOWN_HANDLE, ask,
-                   absl::StrCat("is not there: it has ended, or nobody asked for ", absl::FormatDuration(idle_),
-                                ", or the model was loaded anew; begin one with sequence_start"));
+  if (!ask.start) {
+    v1::ErrorDetail detail;
+    detail.set_code(v1::UNKNOWN_HANDLE);
+    detail.set_field(kField);
+    return MakeError(
+        std::move(detail),
+        absl::StrCat("sequence ", absl::CHexEscape(ask.id), " is not there: it has ended, or nobody asked for ",
+                     absl::FormatDuration(idle_), ", or the model was loaded anew; begin one with sequence_start"));
+  }
   if (sequences_.size() >= most_) {
-    return WithDetail(OverLimit("sequences", most_, sequences_.size() + 1,
-                                absl::StrCat("there are ", sequences_.size(), " sequences of this model, and at most ",
-                                             most_, " are kept; end one with sequence_end"),
-                                "parameters.sequence_start"),
-                      [](v1::ErrorDetail& detail) { detail.set_retry_after_ms(kComeAgainMillis); });
+    return ComeAgain(OverLimit("sequences", most_, sequences_.size() + 1,
+                               absl::StrCat("there are ", sequences_.size(), " sequences of this model, and at most ",
+                                            most_, " are kept; end one with sequence_end"),
+                               "parameters.sequence_start"),
+                     kFullMillis);
   }
   sequences_[ask.id] = {kNone, true, now};
   return absl::OkStatus();

@@ -34,9 +34,10 @@ class SequenceSlots {
   // At most `most` sequences; `rows` of them in a run.
   SequenceSlots(size_t most, size_t rows, absl::Duration idle);
 
-  // A request comes. From now on the sequence is busy, and has one of the places. BAD_ARGUMENT, field
-  // "parameters.sequence_id", if it is busy already; UNKNOWN_HANDLE with the same field if there is none and the
-  // request does not start it; OUT_OF_MEMORY with the limit "sequences". Ends those that are idle, first.
+  // A request comes. From now on the sequence is busy, and has one of the places. OUT_OF_MEMORY with the limit
+  // "requests of a sequence", and when to come again, if it is busy already; with the limit "sequences", and the same,
+  // if there are as many. UNKNOWN_HANDLE, field "parameters.sequence_id", if there is none and the request does not
+  // start it. Ends those that are idle, first.
   absl::Status Begin(const SequenceAsk& ask, absl::Time now);
 
   // For the run of a request that has begun: where the state is read, kNone for zeros, and where it is written.

@@ -43,7 +43,7 @@ void Sequencer::Run(ExecuteRequest request, SequenceAsk ask, const Control& cont
 void Sequencer::GoOn(const LinePtr& line) {
   {
     absl::MutexLock lock(&mutex_);
-    if (line->running || line->driven) return;
+    if (line->running || line->driven) return AskForTick(line);
     line->driven = true;
   }
   Drive(line);
@@ -56,20 +56,26 @@ void Sequencer::Drive(const LinePtr& line) {
     Steps steps;
     {
       absl::MutexLock lock(&mutex_);
-      if (!line->running) steps = Next(line, gone);
-      if (steps.empty() && gone.empty()) {
-        // Who ends the run goes on, or who brings the next step.
-        line->driven = false;
-        unused = TakePoolsIfUnused(*line);
-        return;
+      if (!line->running) {
+        steps = Next(line, gone);
+        line->running = !steps.empty();
       }
-      line->running = !steps.empty();
+      // Who ends the run goes on, or who brings the next step.
+      if (steps.empty() && gone.empty()) line->driven = false;
+      if (steps.empty()) unused = TakePoolsIfUnused(*line);
+      AskForTick(line);
     }
-    for (auto& [step, status] : gone) {
-      CountEnded(*options_.metrics, status, Place::kQueue);
-      step->done(std::move(status));
-    }
+    if (steps.empty() && gone.empty()) return;
+    unused.clear();
+    Tell(gone);
     if (!steps.empty()) Start(line, std::move(steps));
+  }
+}
+
+void Sequencer::Tell(Gone& gone) {
+  for (auto& [step, status] : gone) {
+    CountEnded(*options_.metrics, status, Place::kQueue);
+    step->done(std::move(status));
   }
 }
 
@@ -77,29 +83,14 @@ Sequencer::Steps Sequencer::Next(const LinePtr& line, Gone& gone) {
   Steps steps;
   std::deque<std::unique_ptr<Step>>& waiting = line->waiting;
   if (waiting.empty()) return steps;
-  const absl::Time now = SteadyNow();
-  if (!line->expected.empty() && now < line->hold_until && waiting.size() < options_.max_rows) {
-    if (!std::exchange(line->hold_asked, true)) {
-      // What is called later keeps nothing alive: a model that is unloaded gives back its memory now.
-      options_.wake_ups->At(line->hold_until, [weak = weak_from_this(), weak_line = std::weak_ptr<Line>(line)] {
-        const std::shared_ptr<Sequencer> self = weak.lock();
-        const LinePtr held = weak_line.lock();
-        if (self == nullptr || held == nullptr) return;
-        {
-          absl::MutexLock lock(&self->mutex_);
-          held->hold_asked = false;
-        }
-        self->GoOn(held);
-      });
-    }
+  if (!line->expected.empty() && SteadyNow() < line->hold_until && waiting.size() < options_.max_rows) {
+    AskForEndOfHold(line);
     return steps;
   }
   for (auto each = waiting.begin(); each != waiting.end() && steps.size() < options_.max_rows;) {
     Step& step = **each;
     if (absl::Status wanted = step.control.Check(); !wanted.ok()) {
-      line->slots.Fail(step.ask, now);
-      AskForSweep(line, now + options_.idle);
-      gone.emplace_back(std::move(*each), std::move(wanted));
+      Leave(*line, std::move(*each), std::move(wanted), gone);
       each = waiting.erase(each);
       continue;
     }
@@ -112,6 +103,7 @@ Sequencer::Steps Sequencer::Next(const LinePtr& line, Gone& gone) {
     steps.push_back(std::move(*each));
     each = waiting.erase(each);
   }
+  if (!gone.empty()) AskForSweep(line, SteadyNow() + options_.idle);
   return steps;
 }
 
@@ -119,24 +111,6 @@ std::vector<BufferTable::Record> Sequencer::TakePoolsIfUnused(Line& line) {
   std::vector<BufferTable::Record> unused;
   if (!line.running && line.waiting.empty() && line.slots.sequences() == 0) unused.swap(line.pools);
   return unused;
-}
-
-void Sequencer::AskForSweep(const LinePtr& line, absl::Time when) {
-  if (line->slots.sequences() == 0 || when == absl::InfiniteFuture() || std::exchange(line->sweep_asked, true)) return;
-  options_.wake_ups->At(when, [weak = weak_from_this(), weak_line = std::weak_ptr<Line>(line)] {
-    const std::shared_ptr<Sequencer> self = weak.lock();
-    const LinePtr swept = weak_line.lock();
-    if (self != nullptr && swept != nullptr) self->EndIdle(swept);
-  });
-}
-
-void Sequencer::EndIdle(const LinePtr& line) {
-  std::vector<BufferTable::Record> unused;  // goes without the lock
-  absl::MutexLock lock(&mutex_);
-  line->sweep_asked = false;
-  line->slots.EndIdle(SteadyNow());
-  if (!line->driven) unused = TakePoolsIfUnused(*line);
-  AskForSweep(line, line->slots.oldest() + options_.idle);
 }
 
 size_t Sequencer::sequences() const {

@@ -13,9 +13,13 @@
 // Clients that each send the next step when they have the last answer would take turns: while one half runs, the other
 // half waits, and so on for ever. So a run waits, for `queue_delay` at most, for the sequences of the run before, whose
 // next steps are likely on their way. Who is alone never waits: nobody else was in that run.
+//
+// Who has gone, or is too late, is answered within milliseconds while it waits; once it runs with others, when that run
+// ends. A run that all of its steps have gone from is stopped.
 #ifndef KILN_SERVER_MODELS_SEQUENCES_SEQUENCER_H_
 #define KILN_SERVER_MODELS_SEQUENCES_SEQUENCER_H_
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -37,6 +41,7 @@
 #include "server/metrics/metrics.h"
 #include "server/models/sequences/sequence_slots.h"
 #include "server/models/sequences/wake_ups.h"
+#include "server/trace/parts.h"
 
 namespace kiln::server {
 
@@ -85,6 +90,7 @@ class Sequencer : public std::enable_shared_from_this<Sequencer> {
     bool alone = false;  // it was in a run of several that failed
   };
   using Steps = std::vector<std::unique_ptr<Step>>;
+  struct Joined;
   // A tenant's.
   struct Line {
     explicit Line(const Options& options) : slots(options.max_sequences, options.max_rows, options.idle) {}
@@ -92,15 +98,27 @@ class Sequencer : public std::enable_shared_from_this<Sequencer> {
     std::deque<std::unique_ptr<Step>> waiting;
     std::vector<BufferTable::Record> pools;  // none: nothing has been run yet
     bool running = false;
-    bool driven = false;       // somebody is in Drive(), or will be
-    bool sweep_asked = false;  // EndIdle() will be called
+    bool driven = false;         // somebody is in Drive(), or will be
+    bool sweep_asked = false;    // EndIdle() will be called
+    bool tick_asked = false;     // Tick() will be called
+    Joined* together = nullptr;  // the run under way, if it is of several
     // Of the last run, those that may ask again; and until when they are waited for.
     std::set<std::string> expected;
     absl::Time hold_until = absl::InfinitePast();
     bool hold_asked = false;  // GoOn() will be called
   };
   using LinePtr = std::shared_ptr<Line>;
-  struct Joined;
+  // A run, of one step or several. What the request points to lives here, or in the steps.
+  struct Joined {
+    LinePtr line;
+    Steps steps;
+    ExecuteRequest request;
+    std::vector<std::string> bytes;
+    std::vector<std::vector<int64_t>> shapes;
+    NotedParts parts;
+    absl::Time begin;
+    std::atomic<bool> cancelled{false};  // of several: nobody waits for it
+  };
   using Gone = std::vector<std::pair<std::unique_ptr<Step>, absl::Status>>;
 
   // Starts the next run, and the next if that has ended at once.
@@ -113,9 +131,23 @@ class Sequencer : public std::enable_shared_from_this<Sequencer> {
   void OnEnded(const std::shared_ptr<Joined>& joined, absl::StatusOr<ExecuteResult> result);
   // A step has come, a run has ended, or one has been held long enough.
   void GoOn(const LinePtr& line);
+  // Answers those that waited until nobody wanted them any more.
+  void Tell(Gone& gone);
+
+  // What time brings, on the thread of `wake_ups` (sequencer_watch.cc).
+  //
+  // As long as some wait, or are run together: takes out those that nobody waits for, and stops a run that nobody
+  // waits for.
+  void Tick(const LinePtr& line);
+  void AskForTick(const LinePtr& line) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Takes a step out that is not wanted any more.
+  void Leave(Line& line, std::unique_ptr<Step> step, absl::Status why, Gone& gone)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Asks for GoOn() when a run has been held long enough.
+  void AskForEndOfHold(const LinePtr& line) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void EndIdle(const LinePtr& line);
   void AskForSweep(const LinePtr& line, absl::Time when) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // The memory of a line that has no sequence, for the caller to give back without the lock.
+  // The memory of a line that has no sequence and no run, for the caller to give back without the lock.
   std::vector<BufferTable::Record> TakePoolsIfUnused(Line& line) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const Options options_;

@@ -2,8 +2,10 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <thread>
 
 #include "base/account.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "server/models/sequences/sequencer.h"
 #include "server/models/sequences/sequencer_fixture.h"
@@ -57,8 +59,9 @@ TEST_F(SequencerEndsTest, WhoIsCalledOffHasTheStateThatItHad) {
   Ask("1", 10);
   Asked& waits = Ask("2", 20, false, false, control);
   off = true;
-  End();
+  waits.told.WaitForNotification();
   EXPECT_EQ(waits.text(), "CALL_CANCELLED");
+  End();
   EXPECT_EQ(runs(), 0u);
   off = false;
   Ask("1", 100);
@@ -71,6 +74,64 @@ TEST_F(SequencerEndsTest, WhoIsCalledOffHasTheStateThatItHad) {
   Asked& again = Ask("2", 5);
   End();
   EXPECT_EQ(again.text(), "7");
+}
+
+TEST_F(SequencerEndsTest, WhoHasGoneIsAnsweredWhileAnotherRuns) {
+  Open(/*sequences=*/4, /*rows=*/3);
+  std::atomic<bool> off{false};
+  Control calls_off, late;
+  calls_off.cancelled = &off;
+  late.deadline = SteadyNow();
+  Ask("1", 1, true);
+  Asked& b = Ask("2", 2, true, false, calls_off);
+  Asked& c = Ask("3", 3, true);
+  Asked& d = Ask("4", 4, true, false, late);
+  off = true;
+  b.told.WaitForNotification();
+  d.told.WaitForNotification();
+  EXPECT_EQ(runs(), 1u);
+  EXPECT_EQ(b.text(), "CALL_CANCELLED");
+  EXPECT_EQ(d.text(), "DEADLINE_PASSED");
+  EXPECT_EQ(sequencer_->sequences(), 2u);  // their places are free
+  End();
+  EXPECT_EQ(End(), 1u);
+  EXPECT_EQ(c.text(), "3");
+}
+
+TEST_F(SequencerEndsTest, ARunThatAllHaveGoneFromIsStopped) {
+  Open();
+  std::atomic<bool> first{false}, second{false};
+  Control one, other;
+  one.cancelled = &first;
+  other.cancelled = &second;
+  Ask("1", 1, true);
+  Asked& b = Ask("2", 2, true, false, one);
+  Asked& c = Ask("3", 3, true, false, other);
+  End();
+  const std::atomic<bool>* const cancelled = FirstControl().cancelled;
+  ASSERT_NE(cancelled, nullptr);
+  first = true;
+  EXPECT_FALSE(*cancelled);  // one is there still
+  second = true;
+  while (!*cancelled) std::this_thread::yield();
+  EXPECT_EQ(End(false), 2u);
+  EXPECT_EQ(b.text(), "CALL_CANCELLED");
+  EXPECT_EQ(c.text(), "CALL_CANCELLED");
+  EXPECT_EQ(runs(), 0u);
+  EXPECT_EQ(sequencer_->sequences(), 1u);
+}
+
+TEST_F(SequencerEndsTest, ARunGoesOnForWhoHasTheMostTime) {
+  Open();
+  Control soon, later;
+  soon.deadline = SteadyNow() + absl::Hours(1);
+  later.deadline = SteadyNow() + absl::Hours(2);
+  Ask("1", 1, true);
+  Ask("2", 2, true, false, soon);
+  Ask("3", 3, true, false, later);
+  End();
+  EXPECT_EQ(FirstControl().deadline, later.deadline);
+  EXPECT_EQ(End(), 2u);
 }
 
 TEST_F(SequencerEndsTest, WhatARunWasPaidForPaysForItsAnswers) {

@@ -15,17 +15,6 @@
 
 namespace kiln::server {
 
-// A run, of one step or several. What the request points to lives here, or in the steps.
-struct Sequencer::Joined {
-  LinePtr line;
-  Steps steps;
-  ExecuteRequest request;
-  std::vector<std::string> bytes;
-  std::vector<std::vector<int64_t>> shapes;
-  NotedParts parts;
-  absl::Time begin;
-};
-
 namespace {
 
 std::string BytesOf(const std::vector<int32_t>& list) {
@@ -69,12 +58,17 @@ void Sequencer::Start(const LinePtr& line, Steps steps) {
   if (absl::Status made = MakePools(*line, first.control.account); !made.ok()) return OnEnded(joined, std::move(made));
   // It goes on as long as it is in time for one of them. One is as any other: it stops when its client has gone.
   Control control = first.control;
+  if (joined->steps.size() > 1) control.cancelled = &joined->cancelled;
   for (const std::unique_ptr<Step>& step : joined->steps) {
-    if (joined->steps.size() > 1) control.cancelled = nullptr;
     control.deadline = std::max(control.deadline, step->control.deadline);
     if (step->control.domain != control.domain) control.domain = MemoryDomain::kNobody;
   }
   Join(*joined);
+  if (joined->steps.size() > 1) {
+    absl::MutexLock lock(&mutex_);
+    line->together = joined.get();
+    AskForTick(line);
+  }
   options_.run(std::move(joined->request), control,
                [self = shared_from_this(), joined](absl::StatusOr<ExecuteResult> result) {
                  self->OnEnded(joined, std::move(result));
@@ -162,6 +156,7 @@ void Sequencer::OnEnded(const std::shared_ptr<Joined>& joined, absl::StatusOr<Ex
     // One request's fault is not another's: each is run by itself.
     {
       absl::MutexLock lock(&mutex_);
+      line->together = nullptr;
       for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
         line->slots.GiveBack((*step)->move);
         (*step)->alone = true;
@@ -226,6 +221,7 @@ void Sequencer::OnEnded(const std::shared_ptr<Joined>& joined, absl::StatusOr<Ex
       if (!steps[row]->ask.end) line->expected.insert(steps[row]->ask.id);
     }
     line->running = false;
+    line->together = nullptr;
     unused = TakePoolsIfUnused(*line);
     AskForSweep(line, now + options_.idle);
   }

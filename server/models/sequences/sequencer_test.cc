@@ -83,7 +83,11 @@ TEST_F(SequencerTest, WhatIsNotThereIsRefused) {
   Open(/*sequences=*/2, /*rows=*/2);
   EXPECT_EQ(Ask("1", 1).text(), "UNKNOWN_HANDLE");
   Ask("1", 1, true);
-  EXPECT_EQ(Ask("1", 1).text(), "BAD_ARGUMENT");  // under way
+  const auto busy = DetailOf(Ask("1", 1).result.status());  // under way
+  EXPECT_EQ(busy->code(), v1::OUT_OF_MEMORY);
+  EXPECT_EQ(busy->limit(), "requests of a sequence");
+  EXPECT_EQ(busy->field(), "parameters.sequence_id");
+  EXPECT_GT(busy->retry_after_ms(), 0u);
   Ask("2", 1, true);
   Asked& many = Ask("3", 1, true);
   const auto detail = DetailOf(many.result.status());
