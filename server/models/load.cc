@@ -13,6 +13,7 @@
 #include "absl/synchronization/notification.h"
 #include "base/error.h"
 #include "models/onnx/model.h"
+#include "server/engine/executions/arguments.h"
 #include "server/models/sequences/pooled_graph.h"
 #include "server/models/sequences/sequence_config.h"
 
@@ -86,6 +87,15 @@ bool RowsDoNotMix(const v1::Signature& signature, uint32_t batch) {
                      [batch](const auto& variable) { return variable.slot() == batch && variable.row_wise(); });
 }
 
+// How many bytes the results of a request for the program have; 0 of one that does not fit, which running it will say.
+uint64_t ResultBytes(const runtime::Program& program, const ExecuteRequest& request) {
+  BoundArguments bound;
+  if (!MatchArguments(program, request.arguments, bound).ok()) return 0;
+  uint64_t bytes = 0;
+  for (const runtime::ProgramValue& result : program.results()) bytes += result.shape.BytesAt(bound.variables);
+  return bytes;
+}
+
 // In place of a model with state, that of its program over pools: without states among its inputs and outputs, and with
 // what runs it.
 absl::Status AddSequences(const SequenceConfig& config, onnx::Model& model, const LoadSettings& settings,
@@ -109,6 +119,9 @@ absl::Status AddSequences(const SequenceConfig& config, onnx::Model& model, cons
   options.device = served.device;
   options.metrics = &engine.metrics();
   options.wake_ups = &wake_ups;
+  options.result_bytes = [program = served.program](const ExecuteRequest& request) {
+    return ResultBytes(*program->program, request);
+  };
   options.run = [&engine](ExecuteRequest request, const Control& of_run, ExecuteCallback done) {
     engine.Execute(std::move(request), of_run, std::move(done));
   };

@@ -3,12 +3,24 @@
 // Tested by sequencer_test.cc.
 #include "server/models/sequences/sequencer.h"
 
+#include <algorithm>
+#include <optional>
+#include <utility>
 #include <variant>
 
 #include "base/clock.h"
 #include "server/metrics/count.h"
 
 namespace kiln::server {
+namespace {
+
+// Inputs and results of a run of several. A step that has more is run alone, which copies nothing.
+constexpr uint64_t kMaxJoinedBytes = 16 << 20;
+// Several together may be expected to take so long, or twice as long as one of them alone: where that is long already,
+// as with a large model, the others add little, and to run one after the other would cost each far more.
+constexpr uint64_t kMaxRunNs = 20'000'000;
+
+}  // namespace
 
 Sequencer::Sequencer(Options options) : options_(std::move(options)) {}
 
@@ -17,7 +29,10 @@ void Sequencer::Run(ExecuteRequest request, SequenceAsk ask, const Control& cont
   for (const Argument& argument : request.arguments) {
     const auto* value = std::get_if<int64_t>(&argument.value);
     if (value != nullptr && argument.slot != options_.batch_slot) step->variables.push_back(*value);
+    if (const auto* tensor = std::get_if<TensorView>(&argument.value); tensor != nullptr)
+      step->sent += tensor->data.size();
   }
+  step->bytes = step->sent + options_.result_bytes(request);
   step->request = std::move(request);
   step->ask = std::move(ask);
   step->control = control;
@@ -79,6 +94,13 @@ void Sequencer::Tell(Gone& gone) {
   }
 }
 
+bool Sequencer::Fits(const Step& first, const Step& step, size_t rows, uint64_t bytes) const {
+  if (first.alone || step.alone || step.variables != first.variables || bytes > kMaxJoinedBytes) return false;
+  const std::optional<uint64_t> alone = times_.Expected(1), together = times_.Expected(static_cast<int64_t>(rows));
+  // As long as no run has told how long one takes, each is by itself.
+  return alone.has_value() && together.has_value() && *together <= std::max(kMaxRunNs, 2 * *alone);
+}
+
 Sequencer::Steps Sequencer::Next(const LinePtr& line, Gone& gone) {
   Steps steps;
   std::deque<std::unique_ptr<Step>>& waiting = line->waiting;
@@ -87,6 +109,7 @@ Sequencer::Steps Sequencer::Next(const LinePtr& line, Gone& gone) {
     AskForEndOfHold(line);
     return steps;
   }
+  uint64_t bytes = 0;
   for (auto each = waiting.begin(); each != waiting.end() && steps.size() < options_.max_rows;) {
     Step& step = **each;
     if (absl::Status wanted = step.control.Check(); !wanted.ok()) {
@@ -94,11 +117,11 @@ Sequencer::Steps Sequencer::Next(const LinePtr& line, Gone& gone) {
       each = waiting.erase(each);
       continue;
     }
-    const bool fits = steps.empty() || (!step.alone && !steps[0]->alone && step.variables == steps[0]->variables);
-    if (!fits) {
+    if (!steps.empty() && !Fits(*steps[0], step, steps.size() + 1, bytes + step.bytes)) {
       ++each;
       continue;
     }
+    bytes += step.bytes;
     step.move = line->slots.Take(step.ask);
     steps.push_back(std::move(*each));
     each = waiting.erase(each);

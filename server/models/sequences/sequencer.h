@@ -14,6 +14,9 @@
 // half waits, and so on for ever. So a run waits, for `queue_delay` at most, for the sequences of the run before, whose
 // next steps are likely on their way. Who is alone never waits: nobody else was in that run.
 //
+// A run of several is bounded, for its inputs and results are copied by whoever drives the line, and who comes
+// meanwhile waits for it: in bytes, and in time, by what runs have taken so far. What is more is in the next run.
+//
 // Who has gone, or is too late, is answered within milliseconds while it waits; once it runs with others, when that run
 // ends. A run that all of its steps have gone from is stopped.
 #ifndef KILN_SERVER_MODELS_SEQUENCES_SEQUENCER_H_
@@ -36,8 +39,10 @@
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "base/account.h"
 #include "runtime/hal/device.h"
 #include "server/engine/executions/requests.h"
+#include "server/engine/programs/row_times.h"
 #include "server/metrics/metrics.h"
 #include "server/models/sequences/sequence_slots.h"
 #include "server/models/sequences/wake_ups.h"
@@ -65,6 +70,8 @@ class Sequencer : public std::enable_shared_from_this<Sequencer> {
     uint32_t row_of_slot = 0, batch_slot = 0;
     size_t max_sequences = 0;  // of each tenant
     size_t max_rows = 1;       // of a run, at most max_sequences
+    // How many bytes the results of a request have, of what bounds those that are run together.
+    std::function<uint64_t(const ExecuteRequest&)> result_bytes;
     absl::Duration idle, queue_delay;
     WakeUps* wake_ups = nullptr;  // outlives it
   };
@@ -86,6 +93,7 @@ class Sequencer : public std::enable_shared_from_this<Sequencer> {
     ExecuteCallback done;
     absl::Time since;
     std::vector<int64_t> variables;  // but for the number of rows: steps that run together have the same
+    uint64_t sent = 0, bytes = 0;    // of its inputs; and with its results
     SequenceSlots::Move move;
     bool alone = false;  // it was in a run of several that failed
   };
@@ -115,6 +123,7 @@ class Sequencer : public std::enable_shared_from_this<Sequencer> {
     ExecuteRequest request;
     std::vector<std::string> bytes;
     std::vector<std::vector<int64_t>> shapes;
+    Charge charge;  // for the copies
     NotedParts parts;
     absl::Time begin;
     std::atomic<bool> cancelled{false};  // of several: nobody waits for it
@@ -123,10 +132,14 @@ class Sequencer : public std::enable_shared_from_this<Sequencer> {
 
   // Starts the next run, and the next if that has ended at once.
   void Drive(const LinePtr& line);
+  // Whether a step may be in a run with this one, which then has so many rows and bytes.
+  bool Fits(const Step& first, const Step& step, size_t rows, uint64_t bytes) const;
   // What runs next; none, and nobody gone: there is nothing, or it is held.
   Steps Next(const LinePtr& line, Gone& gone) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Start(const LinePtr& line, Steps steps);
   absl::Status MakePools(Line& line, Account* account);
+  // Of a run of several, which copies what each has brought. QUOTA_EXCEEDED.
+  static absl::Status PayForCopies(Joined& joined);
   void Join(Joined& joined) const;
   void OnEnded(const std::shared_ptr<Joined>& joined, absl::StatusOr<ExecuteResult> result);
   // A step has come, a run has ended, or one has been held long enough.
@@ -151,6 +164,7 @@ class Sequencer : public std::enable_shared_from_this<Sequencer> {
   std::vector<BufferTable::Record> TakePoolsIfUnused(Line& line) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const Options options_;
+  RowTimes times_;  // of all tenants' runs
   mutable absl::Mutex mutex_;
   // As many as there are tenants that have asked.
   std::map<const Account*, LinePtr> lines_ ABSL_GUARDED_BY(mutex_);

@@ -150,7 +150,8 @@ TEST_F(SequencerEndsTest, WhatARunWasPaidForPaysForItsAnswers) {
   End();
   Asked& e = Ask("1", 10, false, false, control);
   QuotaLimits limits = {};
-  limits[static_cast<size_t>(Quota::kHostBytes)] = 2 * (2 * 4);  // two rows' answers, as result and as message
+  limits[static_cast<size_t>(Quota::kHostBytes)] =
+      2 * (2 * 4) + 2 * 4;  // two rows' answers, as result and as message; and x
   payer.SetLimits(limits);
   off = true;
   EXPECT_EQ(End(true, *Hold(&payer, Quota::kHostBytes, 2 * (2 * 4))), 2u);
@@ -167,11 +168,41 @@ TEST_F(SequencerEndsTest, WhatARunWasPaidForPaysForItsAnswers) {
   End();
   c.result = absl::UnknownError("it has gone, and its charge with it");
   EXPECT_EQ(End(true, *Hold(&payer, Quota::kHostBytes, 2 * (2 * 4))), 2u);
-  EXPECT_EQ(f.text(), "2");  // all of the limit, and all are answered
+  EXPECT_EQ(f.text(), "2");  // there was room for the whole, and so there is for its parts
   EXPECT_EQ(g.text(), "10");
   EXPECT_EQ(f.result->batch, 2);
   EXPECT_EQ(g.result->batch, 0);
   EXPECT_EQ(payer.used(Quota::kHostBytes), 2u * (2 * 4));
+}
+
+TEST_F(SequencerEndsTest, WhatCopiesAreMadeOfIsPaidForWhileTheyAreThere) {
+  Open();
+  Account& payer = accounts_[0];
+  Control control;
+  control.account = &payer;
+  Ask("1", 1, true, false, control);
+  Asked& b = Ask("2", 2, true, false, control);
+  Asked& c = Ask("3", 3, true, false, control);
+  End();
+  EXPECT_EQ(payer.used(Quota::kHostBytes), 2u * 4u);
+  EXPECT_EQ(End(), 2u);
+  EXPECT_EQ(b.text(), "2");
+  b.result = absl::UnknownError("gone, and its charge");
+  c.result = absl::UnknownError("gone, and its charge");
+  EXPECT_EQ(payer.used(Quota::kHostBytes), 0u);
+  // Where there is no room for them, none are made.
+  Ask("1", 1, false, false, control);
+  Asked& d = Ask("2", 20, false, false, control);
+  Asked& e = Ask("3", 30, false, false, control);
+  QuotaLimits limits = {};
+  limits[static_cast<size_t>(Quota::kHostBytes)] = 7;
+  payer.SetLimits(limits);
+  EXPECT_EQ(End(), 1u);
+  EXPECT_EQ(payer.used(Quota::kHostBytes), 0u);
+  EXPECT_EQ(End(), 1u);
+  EXPECT_EQ(End(), 1u);
+  EXPECT_EQ(d.text(), "22");
+  EXPECT_EQ(e.text(), "33");
 }
 
 TEST_F(SequencerEndsTest, TenantsShareNothing) {

@@ -66,6 +66,7 @@ class SequencerFixture {
       }
       if (at_once_) End();
     };
+    options.result_bytes = [this](const ExecuteRequest&) { return result_bytes_; };
     options.metrics = &metrics_;
     options.device = device_.get();
     options.pools = {{kPool, v1::INT32, {}, 4}};
@@ -153,6 +154,7 @@ class SequencerFixture {
     value.shape = {static_cast<int64_t>(y.size())};
     value.data.assign(reinterpret_cast<const char*>(y.data()), y.size() * sizeof(int32_t));
     result.charge = std::move(paid);
+    result.timing.device = micros_ + micros_of_row_ * static_cast<double>(x.size());
     run.done(std::move(result));
     return x.size();
   }
@@ -168,8 +170,10 @@ class SequencerFixture {
   absl::Mutex mutex_;
   std::vector<Running> running_ ABSL_GUARDED_BY(mutex_);
   std::vector<int32_t> pool_;
-  std::function<void()> then_;        // called with the next answer
-  std::atomic<bool> at_once_{false};  // runs end as they are asked for
+  double micros_ = 0, micros_of_row_ = 0;  // that a run takes
+  uint64_t result_bytes_ = 0;              // that a step's results are said to have
+  std::function<void()> then_;             // called with the next answer
+  std::atomic<bool> at_once_{false};       // runs end as they are asked for
   std::vector<std::unique_ptr<Asked>> asked_;
   WakeUps wake_ups_;
   std::shared_ptr<Sequencer> sequencer_;

@@ -56,6 +56,7 @@ void Sequencer::Start(const LinePtr& line, Steps steps) {
   joined->begin = SteadyNow();
   const Step& first = *joined->steps[0];
   if (absl::Status made = MakePools(*line, first.control.account); !made.ok()) return OnEnded(joined, std::move(made));
+  if (absl::Status paid = PayForCopies(*joined); !paid.ok()) return OnEnded(joined, std::move(paid));
   // It goes on as long as it is in time for one of them. One is as any other: it stops when its client has gone.
   Control control = first.control;
   if (joined->steps.size() > 1) control.cancelled = &joined->cancelled;
@@ -97,6 +98,14 @@ absl::Status Sequencer::MakePools(Line& line, Account* account) {
   }
   absl::MutexLock lock(&mutex_);
   line.pools = std::move(pools);
+  return absl::OkStatus();
+}
+
+absl::Status Sequencer::PayForCopies(Joined& joined) {
+  if (joined.steps.size() == 1) return absl::OkStatus();
+  uint64_t bytes = 0;
+  for (const std::unique_ptr<Step>& step : joined.steps) bytes += step->sent;
+  KILN_ASSIGN_OR_RETURN(joined.charge, Hold(joined.steps[0]->control.account, Quota::kHostBytes, bytes));
   return absl::OkStatus();
 }
 
@@ -152,6 +161,9 @@ void Sequencer::OnEnded(const std::shared_ptr<Joined>& joined, absl::StatusOr<Ex
   const LinePtr& line = joined->line;
   Steps& steps = joined->steps;
   const size_t rows = steps.size();
+  joined->bytes.clear();
+  joined->charge.Release();
+  if (result.ok()) times_.Observe(static_cast<int64_t>(rows), static_cast<uint64_t>(result->timing.device * 1e3));
   if (!result.ok() && rows > 1) {
     // One request's fault is not another's: each is run by itself.
     {

@@ -65,6 +65,42 @@ TEST_F(SequencerTest, ARunHasNoMoreRowsThanItMay) {
   for (int i = 1; i <= 5; ++i) EXPECT_EQ(all[static_cast<size_t>(i - 1)]->text(), absl::StrCat(i));
 }
 
+TEST_F(SequencerTest, ARunHasNoMoreBytesThanItMay) {
+  Open(/*sequences=*/6, /*rows=*/6);
+  Ask("1", 1, true);
+  result_bytes_ = 7 << 20;
+  Ask("2", 2, true);
+  Ask("3", 3, true);
+  Asked& d = Ask("4", 4, true);
+  result_bytes_ = 17 << 20;
+  Asked& e = Ask("5", 5, true);
+  result_bytes_ = 1;
+  Asked& f = Ask("6", 6, true);
+  EXPECT_EQ(End(), 1u);
+  EXPECT_EQ(End(), 3u);  // what comes later and is small goes along
+  EXPECT_EQ(f.text(), "6");
+  EXPECT_EQ(End(), 1u);
+  EXPECT_EQ(d.text(), "4");
+  EXPECT_EQ(End(), 1u);  // more than any run of several has
+  EXPECT_EQ(e.text(), "5");
+}
+
+TEST_F(SequencerTest, ARunTakesNoLongerThanItMay) {
+  Open(/*sequences=*/9, /*rows=*/9);
+  const auto run_of_all = [this](bool start) {
+    for (int i = 1; i <= 9; ++i) Ask(absl::StrCat(i), i, start);
+    std::vector<size_t> rows;
+    while (runs() > 0) rows.push_back(End());
+    return rows;
+  };
+  micros_of_row_ = 6000;  // three rows take 18 ms
+  EXPECT_EQ(run_of_all(true), (std::vector<size_t>{1, 3, 3, 2}));
+  micros_ = 50'000, micros_of_row_ = 0;  // long, and no longer with more rows
+  std::vector<size_t> rows;
+  for (int i = 0; i < 20; ++i) rows = run_of_all(false);
+  EXPECT_EQ(rows, (std::vector<size_t>{1, 8}));
+}
+
 TEST_F(SequencerTest, StepsOfOtherSizesAreOtherRuns) {
   Open();
   Ask("1", 1, true);
