@@ -116,6 +116,12 @@ absl::StatusOr<ModelStates> FindStates(const onnx::Model& model, const SequenceC
                    "name, for which --model_sizes has more than one value");
   const client::Size::Terms terms = first[0].terms();
   found.batch = terms.begin()->first.front();  // an input's size is a variable itself
+  // A request is of one sequence, and nobody can say how many come together.
+  if (found.batch.least > 1)
+    return Refused(
+        config.states[0].input,
+        absl::StrCat("begins with the size \"", absl::CHexEscape(found.batch.name), "\", which is ", found.batch.least,
+                     " or more; it says how many sequences are run together: --model_sizes must let it be 1"));
   for (const onnx::Model::Input& input : model.inputs) {
     if (!begins(input.shape)) return Refused(input.name, kWhy);
   }

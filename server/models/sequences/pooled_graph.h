@@ -35,8 +35,8 @@ struct ModelStates {
 };
 
 // BAD_ARGUMENT, whose `field` is the input or output at fault: it is not there, or is no tensor; it does not begin with
-// the size that all begin with; a state whose input and output differ in type or shape, or of sizes that each call
-// decides; or all inputs are state. `model` is as imported.
+// the size that all begin with, or that size cannot be 1; a state whose input and output differ in type or shape, or of
+// sizes that each call decides; or all inputs are state. `model` is as imported.
 absl::StatusOr<ModelStates> FindStates(const onnx::Model& model, const SequenceConfig& config);
 
 struct PooledGraph {

@@ -136,6 +136,13 @@ TEST(PooledGraphs, WhatCannotBeStateIsNamed) {
       good, "state", "more bytes than any memory");
   refused([](onnx::Model& model, const Size&) { model.inputs[1].shape = model.outputs[1].shape = {4, 2}; }, good,
           "state", "no first size that a call decides");
+  refused(
+      [](onnx::Model& model, const Size&) {
+        const Size many({kBatch, "n", 2, 4});
+        for (auto& input : model.inputs) input.shape[0] = many;
+        for (auto& output : model.outputs) output.shape[0] = many;
+      },
+      good, "state", "\"n\", which is 2 or more");
   refused([](onnx::Model& model, const Size& n) { model.inputs[1].shape = model.outputs[1].shape = {n, 0}; }, good,
           "state", "without elements");
   refused([](onnx::Model& model, const Size&) { model.inputs[0].shape = {3}; }, good, "x", "does not begin with");
