@@ -1,8 +1,6 @@
-// Tested by sequencer_test.cc.
+// Tested by sequence_slots_test.cc.
 #include "server/models/sequences/sequence_slots.h"
 
-#include <algorithm>
-#include <iterator>
 #include <utility>
 
 #include "absl/strings/escaping.h"
@@ -43,6 +41,7 @@ absl::Status SequenceSlots::Begin(const SequenceAsk& ask, absl::Time now) {
                                  "that has been answered, or, if you have given it up, again in a moment"),
                     kField),
           kBusyMillis);
+    quiet_.erase({found->second.last, ask.id});
     found->second.busy = true;
     return absl::OkStatus();
   }
@@ -75,41 +74,35 @@ SequenceSlots::Move SequenceSlots::Take(const SequenceAsk& ask) {
 
 void SequenceSlots::GiveBack(const Move& move) { free_.push_back(move.to); }
 
+void SequenceSlots::MakeQuiet(const std::string& id, Sequence& sequence, absl::Time now) {
+  sequence.busy = false;
+  sequence.last = now;
+  quiet_.emplace(now, id);
+}
+
 void SequenceSlots::Succeed(const SequenceAsk& ask, const Move& move, absl::Time now) {
   const auto found = sequences_.find(ask.id);
   Sequence& sequence = found->second;
   if (sequence.slot != kNone) free_.push_back(sequence.slot);
-  sequence = {move.to, false, now};
-  if (!ask.end) return;
+  sequence.slot = move.to;
+  if (!ask.end) return MakeQuiet(ask.id, sequence, now);
   free_.push_back(move.to);
   sequences_.erase(found);
 }
 
 void SequenceSlots::Fail(const SequenceAsk& ask, absl::Time now) {
   const auto found = sequences_.find(ask.id);
-  found->second.busy = false;
-  found->second.last = now;
-  if (found->second.slot == kNone) sequences_.erase(found);  // it never began
+  if (found->second.slot != kNone) return MakeQuiet(ask.id, found->second, now);
+  sequences_.erase(found);  // it never began
 }
 
 void SequenceSlots::EndIdle(absl::Time now) {
-  for (auto each = sequences_.begin(); each != sequences_.end();) {
-    const Sequence& sequence = each->second;
-    if (sequence.busy || now - sequence.last < idle_) {
-      ++each;
-      continue;
-    }
-    if (sequence.slot != kNone) free_.push_back(sequence.slot);
-    each = sequences_.erase(each);
+  while (!quiet_.empty() && now - quiet_.begin()->first >= idle_) {
+    const auto ended = sequences_.find(quiet_.begin()->second);
+    free_.push_back(ended->second.slot);
+    sequences_.erase(ended);
+    quiet_.erase(quiet_.begin());
   }
-}
-
-absl::Time SequenceSlots::oldest() const {
-  absl::Time oldest = absl::InfiniteFuture();
-  for (const auto& [id, sequence] : sequences_) {
-    if (!sequence.busy) oldest = std::min(oldest, sequence.last);
-  }
-  return oldest;
 }
 
 }  // namespace kiln::server

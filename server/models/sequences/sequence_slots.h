@@ -5,14 +5,18 @@
 // run had come; it can be sent again. There are as many slots more than sequences as one run has rows, so that there is
 // always one to write to.
 //
-// No memory is touched here, and nothing is locked: sequencer.h does both.
+// No memory is touched here, and nothing is locked: sequencer.h does both, and holds one lock for all tenants
+// meanwhile. So nothing here goes through all sequences, of which there may be thousands, whatever comes: those that
+// are quiet stand in the order in which they will end.
 #ifndef KILN_SERVER_MODELS_SEQUENCES_SEQUENCE_SLOTS_H_
 #define KILN_SERVER_MODELS_SEQUENCES_SEQUENCE_SLOTS_H_
 
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -55,18 +59,22 @@ class SequenceSlots {
   void EndIdle(absl::Time now);
   size_t sequences() const { return sequences_.size(); }
   size_t free_slots() const { return free_.size(); }
-  // When a sequence that is not busy was last asked for; InfiniteFuture() if there is none.
-  absl::Time oldest() const;
+  // When the one that is idle longest was last asked for; InfiniteFuture() if all are busy.
+  absl::Time oldest() const { return quiet_.empty() ? absl::InfiniteFuture() : quiet_.begin()->first; }
 
  private:
   struct Sequence {
     int32_t slot = kNone;  // kNone: no request of it has ended well yet
     bool busy = false;
-    absl::Time last;
+    absl::Time last;  // of one that is not busy: when it was asked for
   };
+  void MakeQuiet(const std::string& id, Sequence& sequence, absl::Time now);
+
   const size_t most_;
   const absl::Duration idle_;
   std::map<std::string, Sequence> sequences_;
+  // Those that are not busy, by when they were asked for last.
+  std::set<std::pair<absl::Time, std::string>> quiet_;
   std::vector<int32_t> free_;
 };
 
