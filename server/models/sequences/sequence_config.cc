@@ -21,7 +21,7 @@ using inference::ModelSequenceBatching;
 
 constexpr absl::string_view kFile = "config.pbtxt";  // as a field: all of it
 constexpr absl::string_view kBlock = "sequence_batching";
-constexpr size_t kMaxConfigBytes = 64 << 10;
+constexpr size_t kMaxConfigBytes = 1 << 20;  // the operator's own; what is long in it are others' settings
 constexpr int kMaxDepth = 32;
 constexpr int64_t kMaxIdleMicros = int64_t{7} * 24 * 3600 * 1'000'000;
 constexpr int64_t kMaxDelayMicros = 1'000'000;
@@ -180,7 +180,7 @@ absl::StatusOr<std::optional<SequenceConfig>> ReadSequenceConfig(const std::stri
   std::ifstream file(path, std::ios::binary);
   std::string text(kMaxConfigBytes + 1, '\0');
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (file.bad() || (file.fail() && !file.eof())) return Refused(v1::BAD_ARGUMENT, kFile, "cannot be read");
+  if (file.bad() || (file.fail() && !file.eof())) return absl::UnavailableError("config.pbtxt: cannot be read");
   text.resize(static_cast<size_t>(file.gcount()));
   if (text.size() > kMaxConfigBytes) return TooLarge(kFile, kMaxConfigBytes, text.size(), "config.pbtxt, in bytes");
   return ParseSequenceConfig(text);

@@ -44,7 +44,8 @@ struct SequenceConfig {
 // "sequence_batching.state.input_name".
 absl::StatusOr<std::optional<SequenceConfig>> ParseSequenceConfig(absl::string_view text);
 
-// Of a file; an empty path is none. GRAPH_TOO_LARGE, limit "config.pbtxt"; BAD_ARGUMENT if it cannot be read. Blocks.
+// Of a file; an empty path is none. GRAPH_TOO_LARGE, limit "config.pbtxt", if it has more than 1 MiB; UNAVAILABLE if it
+// cannot be read, which may pass. Blocks.
 absl::StatusOr<std::optional<SequenceConfig>> ReadSequenceConfig(const std::string& path);
 
 }  // namespace kiln::server

@@ -113,10 +113,12 @@ TEST(SequenceConfigs, AFileIsReadToALimit) {
   const std::string path = testing::TempDir() + "/config.pbtxt";
   std::ofstream(path) << "sequence_batching {" << kState << "}" << std::string(60 << 10, ' ');
   EXPECT_EQ((*ReadSequenceConfig(path))->states[0].input, "cache");
-  std::ofstream(path) << std::string((64 << 10) + 1, ' ');
+  std::ofstream(path) << "label_filename: '" << std::string(1 << 19, 'a') << "'";
+  EXPECT_FALSE(ReadSequenceConfig(path)->has_value());
+  std::ofstream(path) << std::string((1 << 20) + 1, ' ');
   EXPECT_EQ(DetailOf(ReadSequenceConfig(path).status())->limit(), "config.pbtxt");
   std::remove(path.c_str());
-  EXPECT_EQ(DetailOf(ReadSequenceConfig(path).status())->code(), v1::BAD_ARGUMENT);
+  EXPECT_EQ(ReadSequenceConfig(path).status().code(), absl::StatusCode::kUnavailable);
 }
 
 }  // namespace
