@@ -73,7 +73,8 @@ void Execution::Run(absl::Duration waited, absl::AnyInvocable<void(const Execute
   // Of the first of them, the request has been asked already.
   absl::Status status =
       single ? absl::OkStatus() : CheckDevices(RulesOf(request_.caller.get()), loaded().DistinctDevices());
-  if (status.ok()) status = BindArguments(loaded(), request_.arguments, *buffers_, request_.caller.get(), bound_);
+  if (status.ok())
+    status = BindArguments(loaded(), request_.arguments, *buffers_, request_.caller.get(), control_.domain, bound_);
   uint64_t inline_bytes = 0;
   if (status.ok()) status = CheckInlineResults(inline_bytes);
   if (status.ok()) status = PayForAnswer(inline_bytes);

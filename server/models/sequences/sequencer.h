@@ -78,7 +78,8 @@ class Sequencer : public std::enable_shared_from_this<Sequencer> {
   explicit Sequencer(Options options);
 
   // Runs a request with one row of each input, as server/models/infer.h makes it: the program's arguments but for pools
-  // and lists. What it and `control` point to lives until the answer: once, here or on a device's thread. The errors of
+  // and lists. `control` has the caller's memory domain: what callers of several do together is nobody's. What it and
+  // `control` point to lives until the answer: once, here or on a device's thread. The errors of
   // SequenceSlots::Begin; those of memory, if the pools cannot be had; those of the run.
   void Run(ExecuteRequest request, SequenceAsk ask, const Control& control, ExecuteCallback done);
 

@@ -134,6 +134,24 @@ TEST_F(SequencerEndsTest, ARunGoesOnForWhoHasTheMostTime) {
   EXPECT_EQ(End(), 2u);
 }
 
+TEST_F(SequencerEndsTest, WhatSeveralCallersDoTogetherIsNobodysMemory) {
+  Open(/*sequences=*/6, /*rows=*/2);
+  Control one, other;
+  one.domain = MemoryDomain::kFirst;
+  other.domain = static_cast<MemoryDomain>(17);
+  Ask("1", 1, true, false, one);
+  Ask("2", 2, true, false, one);
+  Ask("3", 3, true, false, one);
+  Ask("4", 4, true, false, other);
+  Ask("5", 5, true, false, one);
+  EXPECT_EQ(FirstControl().domain, one.domain);
+  EXPECT_EQ(End(), 1u);
+  EXPECT_EQ(FirstControl().domain, one.domain);
+  EXPECT_EQ(End(), 2u);
+  EXPECT_EQ(FirstControl().domain, MemoryDomain::kNobody);
+  EXPECT_EQ(End(), 2u);
+}
+
 TEST_F(SequencerEndsTest, WhatARunWasPaidForPaysForItsAnswers) {
   Open();
   Account& payer = accounts_[0];

@@ -63,7 +63,9 @@ class Run : public std::enable_shared_from_this<Run> {
       self->Executed(std::move(result));
     };
     if (run_.sequence.has_value()) {
-      model_->sequences->sequencer->Run(std::move(asked), *run_.sequence, caller_.control, std::move(executed));
+      Control control = caller_.control;
+      control.domain = MemoryDomainOf(caller_.session.get());
+      model_->sequences->sequencer->Run(std::move(asked), *run_.sequence, control, std::move(executed));
     } else {
       caller_.env.engine.Execute(std::move(asked), caller_.control, std::move(executed));
     }
