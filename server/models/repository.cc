@@ -308,6 +308,12 @@ std::vector<ServedModelPtr> ModelRepository::Loaded(absl::string_view name) cons
   return models;
 }
 
+void ModelRepository::KeepOnly(const std::vector<std::string>& tenants) const {
+  for (const ServedModelPtr& model : Loaded("")) {
+    if (model->sequences.has_value()) model->sequences->sequencer->KeepOnly(tenants);
+  }
+}
+
 std::vector<ModelRepository::Row> ModelRepository::Index() const {
   std::vector<Row> rows;
   absl::ReaderMutexLock lock(&mutex_);

@@ -80,6 +80,9 @@ class ModelRepository {
   const VersionPolicy& versions() const { return options_.versions; }
   absl::string_view folder() const { return options_.folder; }
 
+  // Forgets what models keep for tenants that are none of these (sequencer.h).
+  void KeepOnly(const std::vector<std::string>& tenants) const;
+
   struct Row {
     std::string name, version;
     enum class State : unsigned char { kReady, kLoading, kUnavailable } state;

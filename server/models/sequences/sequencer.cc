@@ -105,7 +105,8 @@ Sequencer::Steps Sequencer::Next(const LinePtr& line, Gone& gone) {
   Steps steps;
   std::deque<std::unique_ptr<Step>>& waiting = line->waiting;
   if (waiting.empty()) return steps;
-  if (!line->expected.empty() && SteadyNow() < line->hold_until && waiting.size() < options_.max_rows) {
+  if (!line->forgotten && !line->expected.empty() && SteadyNow() < line->hold_until &&
+      waiting.size() < options_.max_rows) {
     AskForEndOfHold(line);
     return steps;
   }

@@ -83,6 +83,10 @@ class Sequencer : public std::enable_shared_from_this<Sequencer> {
   // SequenceSlots::Begin; those of memory, if the pools cannot be had; those of the run.
   void Run(ExecuteRequest request, SequenceAsk ask, const Control& control, ExecuteCallback done);
 
+  // Forgets the sequences of tenants that are none of these, and gives back their memory: whoever has such a name later
+  // begins with none. Requests that are under way end as they would.
+  void KeepOnly(const std::vector<std::string>& tenants);
+
   // Of all tenants.
   size_t sequences() const;
 
@@ -108,6 +112,7 @@ class Sequencer : public std::enable_shared_from_this<Sequencer> {
     std::vector<BufferTable::Record> pools;  // none: nothing has been run yet
     bool running = false;
     bool driven = false;         // somebody is in Drive(), or will be
+    bool forgotten = false;      // it is none of lines_ any more, and goes when its last request has been answered
     bool sweep_asked = false;    // EndIdle() will be called
     bool tick_asked = false;     // Tick() will be called
     Joined* together = nullptr;  // the run under way, if it is of several

@@ -248,6 +248,41 @@ TEST_F(SequencerEndsTest, TenantsShareNothing) {
   EXPECT_EQ(runs(), 0u);
 }
 
+TEST_F(SequencerEndsTest, ATenantThatHasGoneHasNoneWhenItsNameComesBack) {
+  Open(3, 3, absl::Hours(1), /*queue_delay=*/absl::Hours(1));
+  Control of_a, of_b;
+  of_a.account = &accounts_[0];
+  of_b.account = &accounts_[1];
+  Ask("1", 1, true, false, of_a);
+  Ask("1", 10, true, false, of_b);
+  Ask("1", 100, true);  // where there are no tenants
+  EXPECT_EQ(End() + End() + End(), 3u);
+  EXPECT_EQ(accounts_[0].used(Quota::kDeviceBytes), 24u);
+  sequencer_->KeepOnly({"b"});
+  EXPECT_EQ(accounts_[0].used(Quota::kDeviceBytes), 0u);
+  EXPECT_EQ(Ask("1", 2, false, false, of_a).text(), "UNKNOWN_HANDLE");
+  EXPECT_EQ(sequencer_->sequences(), 2u);
+  Ask("1", 20, false, false, of_b);
+  EXPECT_EQ(End(), 1u);
+  // What is under way, or waits, is answered; and then there is nothing of it.
+  Asked& d = Ask("1", 5, true, false, of_a);
+  Asked& e = Ask("2", 6, true, false, of_a);
+  EXPECT_EQ(End(), 1u);
+  EXPECT_EQ(d.text(), "5");
+  EXPECT_EQ(runs(), 0u);  // "2" waits for "1"
+  sequencer_->KeepOnly({"b"});
+  EXPECT_EQ(End(), 1u);
+  EXPECT_EQ(e.text(), "6");
+  EXPECT_EQ(accounts_[0].used(Quota::kDeviceBytes), 0u);
+  Asked& f = Ask("1", 7, true, false, of_a);
+  sequencer_->KeepOnly({"b"});
+  EXPECT_EQ(Ask("1", 7, false, false, of_a).text(), "UNKNOWN_HANDLE");
+  EXPECT_EQ(End(), 1u);
+  EXPECT_EQ(f.text(), "7");
+  EXPECT_EQ(accounts_[0].used(Quota::kDeviceBytes), 0u);
+  EXPECT_EQ(accounts_[1].used(Quota::kDeviceBytes), 24u);
+}
+
 TEST_F(SequencerEndsTest, TheLastOneGivesTheMemoryBack) {
   Open();
   Ask("1", 1, true);

@@ -165,7 +165,7 @@ class SequencerFixture {
 
   const std::unique_ptr<runtime::null::Device> device_ = *runtime::null::CreateDevice({});
   Metrics metrics_;
-  std::array<Account, 2> accounts_;  // outlive what they pay for
+  std::array<Account, 2> accounts_ = {Account("a"), Account("b")};  // outlive what they pay for
   Bell bell_;
   absl::Mutex mutex_;
   std::vector<Running> running_ ABSL_GUARDED_BY(mutex_);

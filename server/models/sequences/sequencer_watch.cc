@@ -58,6 +58,25 @@ void Sequencer::Tick(const LinePtr& line) {
   Tell(gone);
 }
 
+void Sequencer::KeepOnly(const std::vector<std::string>& tenants) {
+  std::vector<LinePtr> gone;
+  {
+    absl::MutexLock lock(&mutex_);
+    for (auto each = lines_.begin(); each != lines_.end();) {
+      const auto& [account, line] = *each;
+      if (account == nullptr || std::find(tenants.begin(), tenants.end(), account->name()) != tenants.end()) {
+        ++each;
+        continue;
+      }
+      line->forgotten = true;
+      gone.push_back(line);
+      each = lines_.erase(each);
+    }
+  }
+  // Steps that a hold has made wait run now: nothing else keeps the line until then.
+  for (const LinePtr& line : gone) GoOn(line);
+}
+
 void Sequencer::AskForEndOfHold(const LinePtr& line) {
   if (std::exchange(line->hold_asked, true)) return;
   options_.wake_ups->At(line->hold_until, [weak = weak_from_this(), weak_line = std::weak_ptr<Line>(line)] {

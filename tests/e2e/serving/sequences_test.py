@@ -293,18 +293,45 @@ class ByHttp(Served):
 
 
 class Tenants(Served):
+    ALL = ("a", "b", "poor")
+
     @classmethod
     def setUpClass(cls):
-        file = pathlib.Path(models.tempfile.mkdtemp()) / "tenants"
-        cls.addClassCleanup(models.shutil.rmtree, file.parent)
-        file.write_text("".join(
-            'tenant { name: "%s" token { sha256: "%s" } %s }\n' % (name, hashlib.sha256(name.encode()).hexdigest(), quota)
-            for name, quota in (("a", ""), ("b", ""), ("poor", "quota { device_bytes: 100 }"))))  # fmt: skip
-        cls.FLAGS = ("--tenants=%s" % file,)
+        cls.file = pathlib.Path(models.tempfile.mkdtemp()) / "tenants"
+        cls.addClassCleanup(models.shutil.rmtree, cls.file.parent)
+        cls.write(*cls.ALL)
+        cls.FLAGS = ("--tenants=%s" % cls.file,)
         super().setUpClass()
 
+    @classmethod
+    def write(cls, *names):
+        """The file of tenants, at once."""
+        quotas = {"poor": "quota { device_bytes: 100 }"}
+        draft = cls.file.with_suffix(".draft")
+        draft.write_text("".join(
+            'tenant { name: "%s" token { sha256: "%s" } %s }\n'
+            % (name, hashlib.sha256(name.encode()).hexdigest(), quotas.get(name, "")) for name in names))  # fmt: skip
+        draft.replace(cls.file)
+
+    def test_who_comes_back_under_a_name_has_no_sequences(self):
+        b = {"headers": {"authorization": "Bearer b"}}
+        self.ready(**b)
+        self.assertEqual(self.step("kept", [1, 2], start=True, **b), ([1, 2], 1))
+
+        def told():
+            try:
+                return self.step("kept", [1, 2], **b)
+            except InferenceServerException as error:
+                return error.status()
+
+        self.write("a", "poor")
+        self.assertTrue(support.eventually(lambda: told() == "StatusCode.UNAUTHENTICATED"))
+        self.write(*self.ALL)
+        self.assertTrue(support.eventually(lambda: told() != "StatusCode.UNAUTHENTICATED"))
+        self.assertEqual(told(), "StatusCode.NOT_FOUND")
+
     def test_know_nothing_of_each_other(self):
-        who = {name: {"headers": {"authorization": "Bearer " + name}} for name in ("a", "b", "poor")}
+        who = {name: {"headers": {"authorization": "Bearer " + name}} for name in self.ALL}
         self.ready(**who["a"])
         self.assertEqual(self.step(1, [1, 2], start=True, **who["a"]), ([1, 2], 1))
         self.refused("NOT_FOUND", ["sequence 1 is not there"], self.step, 1, [1, 2], **who["b"])
