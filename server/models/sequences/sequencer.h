@@ -153,10 +153,8 @@ class Sequencer : public std::enable_shared_from_this<Sequencer> {
   // Answers those that waited until nobody wanted them any more.
   void Tell(Gone& gone);
 
-  // What time brings, on the thread of `wake_ups` (sequencer_watch.cc).
-  //
-  // As long as some wait, or are run together: takes out those that nobody waits for, and stops a run that nobody
-  // waits for.
+  // In sequencer_watch.cc. As long as some wait, or are run together: takes out those that nobody waits for, and stops
+  // a run that nobody waits for.
   void Tick(const LinePtr& line);
   void AskForTick(const LinePtr& line) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Takes a step out that is not wanted any more.

@@ -1,7 +1,7 @@
 // What becomes of a sequencer's steps and sequences while nobody asks: who has gone is let go, and what is idle ends.
 //
-// All of it is called by `wake_ups` and holds nothing: a model that is unloaded gives back its memory then and there,
-// whatever has been asked for later.
+// Most of it is called by `wake_ups`, as time goes by. What is to be called later holds nothing: a model that is
+// unloaded gives back its memory then and there.
 //
 // Tested by sequencer_ends_test.cc.
 #include <algorithm>
