@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
+#include "base/graph/graph_hash.h"
 #include "client/cpp/transport/stubs.h"
 #include "client/cpp/transport/transfer.h"
 
@@ -14,8 +16,10 @@ namespace {
 
 // The version of the protocol this library was written for.
 constexpr uint32_t kProtocol = 1;
-// A feature of servers.
+// Features of servers.
 constexpr char kSharedMemory[] = "shared_memory";
+constexpr char kSessions[] = "sessions";
+constexpr char kSubmit[] = "submit";
 
 // For the server behind a balancer, which is near it.
 constexpr absl::Duration kDirectly = absl::Seconds(2);
@@ -38,10 +42,11 @@ absl::StatusOr<std::unique_ptr<Client>> Client::Connect(const std::string& targe
     auto direct = ConnectTo(address, options, std::min(options.connect_timeout, kDirectly));
     if (direct.ok() && (*direct)->server_.address() == address) client = *std::move(direct);
   }
-  const auto& features = client->server_.features();
+  if (options.lease > absl::ZeroDuration() && client->HasFeature(kSessions)) {
+    KILN_RETURN_IF_ERROR(client->connection_->BeginSession(absl::Now() + options.connect_timeout));
+  }
   // A server says which socket memory is handed to; one on another machine has no say in what is opened here.
-  if (options.shared_memory && StaysHere(client->connection_->target()) &&
-      std::find(features.begin(), features.end(), kSharedMemory) != features.end()) {
+  if (options.shared_memory && StaysHere(client->connection_->target()) && client->HasFeature(kSharedMemory)) {
     // Another machine, another user, no room: then a socket does it.
     auto memory = SharedMemory::Open(*client->connection_);
     if (memory.ok()) client->shared_memory_ = *std::move(memory);
@@ -74,7 +79,18 @@ absl::StatusOr<Program> Client::Compile(v1::Graph graph, const v1::CompileOption
   v1::CompileResponse response;
   KILN_RETURN_IF_ERROR(Call(*connection_, connection_->stubs().kernels, &v1::KernelService::Stub::Compile, "Compile",
                             request, &response));
+  KILN_RETURN_IF_ERROR(CheckCompiled(response));
+  KILN_ASSIGN_OR_RETURN(const GraphHash hash, HashGraph(request.graph()));
+  if (response.graph_hash() != hash.Bytes()) {
+    return MakeError(v1::HASH_MISMATCH,
+                     absl::StrCat("the server says that the graph's hash is ",
+                                  absl::BytesToHexString(response.graph_hash()), "; it is ", hash.Hex()));
+  }
   return Program(connection_, std::move(*request.mutable_graph()), options, std::move(response));
+}
+
+bool Client::HasFeature(absl::string_view name) const {
+  return std::find(server_.features().begin(), server_.features().end(), name) != server_.features().end();
 }
 
 absl::StatusOr<v1::GradientResponse> Client::Gradient(v1::Graph graph, const GradientOptions& options) {
@@ -96,7 +112,15 @@ absl::StatusOr<DeviceBuffer> Client::Allocate(const v1::AllocateRequest& request
   v1::AllocateResponse response;
   KILN_RETURN_IF_ERROR(Call(*connection_, connection_->stubs().buffers, &v1::BufferService::Stub::Allocate, "Allocate",
                             request, &response));
-  return DeviceBuffer(connection_, std::move(*response.mutable_buffer()));
+  const v1::TensorType& type = request.type();
+  const uint64_t wanted =
+      request.has_type()
+          ? static_cast<uint64_t>(ByteCount(type.dtype(), Shape(type.shape().begin(), type.shape().end())).value_or(0))
+          : request.bytes();
+  DeviceBuffer made(connection_, std::move(*response.mutable_buffer()));
+  if (made.bytes() == wanted) return made;
+  return MakeError(v1::INTERNAL_FAULT,
+                   absl::StrCat("the server made a buffer of ", made.bytes(), " bytes, not ", wanted));
 }
 
 absl::StatusOr<DeviceBuffer> Client::Allocate(uint64_t bytes) {
@@ -204,9 +228,9 @@ absl::StatusOr<DeviceBuffer> Client::View(const v1::BufferRef& of, v1::DType dty
   return DeviceBuffer(connection_, std::move(*response.mutable_buffer()));
 }
 
-absl::StatusOr<v1::BufferDescription> Client::Describe(const DeviceBuffer& buffer) {
+absl::StatusOr<v1::BufferDescription> Client::Describe(uint64_t handle) {
   v1::DescribeBufferRequest request;
-  request.set_handle(buffer.handle());
+  request.set_handle(handle);
   v1::DescribeBufferResponse response;
   KILN_RETURN_IF_ERROR(Call(*connection_, connection_->stubs().buffers, &v1::BufferService::Stub::Describe, "Describe",
                             request, &response));
@@ -240,6 +264,9 @@ absl::Status Client::WatchDevices(const std::function<bool(const v1::Device&)>& 
 }
 
 absl::StatusOr<std::unique_ptr<Stream>> Client::OpenStream(const StreamOptions& options) {
+  if (!HasFeature(kSubmit) || !HasFeature(kSessions)) {
+    return MakeError(v1::NOT_IMPLEMENTED, "the server has no streams of commands under a session");
+  }
   return Stream::Open(connection_, options);
 }
 

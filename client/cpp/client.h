@@ -74,12 +74,17 @@ class Client {
   static absl::StatusOr<std::unique_ptr<Client>> Connect(const std::string& target, ClientOptions options = {});
 
   // -- Programs
+  // HASH_MISMATCH if the server says another hash than the graph has.
   absl::StatusOr<Program> Compile(v1::Graph graph, const v1::CompileOptions& options = {});
   // The program of that graph's hash, 32 bytes, that the server has in memory for this client's device, or for any if
   // the client named none. NEED_GRAPH if there is none; its Run answers the same once the server has forgotten it.
   absl::StatusOr<Program> FindProgram(const std::string& graph_hash);
   // A graph's gradient as a graph: for Compile, or for Graph::Append.
   absl::StatusOr<v1::GradientResponse> Gradient(v1::Graph graph, const GradientOptions& options);
+
+  // Calls of programs that store to their parameters, to be run again in one round trip; results that would be new
+  // memory have no place here. BAD_ARGUMENT for another number of places than a program has arguments.
+  absl::StatusOr<Recording> Record(const std::vector<RecordedCall>& calls);
 
   // -- Buffers
   // Zeros, of `bytes` or of a type.
@@ -104,11 +109,13 @@ class Client {
   // Repeats a pattern of 1, 2, 4 or 8 bytes; 0 bytes means: to the end.
   absl::Status Fill(const v1::BufferRef& buffer, absl::string_view pattern, uint64_t bytes = 0);
   absl::StatusOr<DeviceBuffer> View(const v1::BufferRef& of, v1::DType dtype, const Shape& shape);
-  absl::StatusOr<v1::BufferDescription> Describe(const DeviceBuffer& buffer);
+  absl::StatusOr<v1::BufferDescription> Describe(const DeviceBuffer& buffer) { return Describe(buffer.handle()); }
+  // Of a handle, whosever it is: UNKNOWN_HANDLE if this client may not know it.
+  absl::StatusOr<v1::BufferDescription> Describe(uint64_t handle);
 
   // -- Without waiting
-  // A stream of commands, with a session of its own, for as long as the server grants.
-  // UNIMPLEMENTED from a server that has none. It may outlive the client.
+  // A stream of commands, under the client's session or, where it has none, one of its own, for as long as the server
+  // grants. UNIMPLEMENTED from a server that has none. It may outlive the client.
   absl::StatusOr<std::unique_ptr<Stream>> OpenStream(const StreamOptions& options = {});
 
   // -- Several devices (sharding.h)
@@ -124,6 +131,9 @@ class Client {
                                                     const v1::CollectiveRequest& request);
 
   // -- The server
+  // As it was when it was connected to: devices, and what it can do by the names of docs/protocol.md.
+  const v1::ListDevicesResponse& server() const { return server_; }
+  bool HasFeature(absl::string_view name) const;
   absl::StatusOr<v1::ListDevicesResponse> Devices();
   // Calls `seen` with every device's state, and again with each that changes, until it
   // returns false or the server stops.

@@ -6,7 +6,12 @@
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <functional>
+
+#include "absl/synchronization/mutex.h"
 #include "base/error.h"
+#include "base/graph/graph_hash.h"
 #include "client/cpp/ops.h"
 #include "google/rpc/status.pb.h"
 #include "kiln/v1/buffer_service.grpc.pb.h"
@@ -49,28 +54,44 @@ class FakeKernels : public v1::KernelService::Service {
   grpc::Status Compile(grpc::ServerContext*, const v1::CompileRequest* request,
                        v1::CompileResponse* response) override {
     if (request->graph().nodes_size() == 0) return Failure(v1::GRAPH_EMPTY, "no nodes");
-    response->set_graph_hash(std::string(32, 'h'));
-    response->mutable_signature()->add_results();
-    response->mutable_signature()->add_results()->set_aliases(0);
+    response->set_graph_hash(hash.empty() ? std::string(HashGraph(request->graph())->Bytes()) : hash);
+    response->mutable_signature()->add_parameters();
+    response->mutable_signature()->add_results()->set_bytes(8);
+    response->mutable_signature()->add_results()->set_aliases(aliased);
     return grpc::Status::OK;
   }
   grpc::Status Execute(grpc::ServerContext*, const v1::ExecuteRequest* request,
                        v1::ExecuteResponse* response) override {
-    requests.push_back(*request);
+    {
+      absl::MutexLock lock(&mutex);
+      requests.push_back(*request);
+    }
+    if (begun) begun();
+    absl::MutexLock lock(&mutex);  // a call that was given up goes on here beside the next
     if (refusals > 0) {
       --refusals;
       return Failure(v1::QUOTA_EXCEEDED, "later", /*retry_after_ms=*/1);
     }
     if (forgetful && !request->has_graph()) return Failure(v1::NEED_GRAPH, "send it");
     forgetful = false;
-    response->add_results()->mutable_buffer()->set_handle(next_result++);
+    v1::BufferDescription& made = *response->add_results()->mutable_buffer();
+    made.set_handle(next_result++);
+    made.set_dtype(v1::FLOAT32);
+    made.add_shape(2);
+    made.set_bytes(result_bytes);
     response->add_results()->mutable_buffer()->set_handle(1);
     return grpc::Status::OK;
   }
+  // What it lies about, if it does.
+  std::string hash;
+  uint32_t aliased = 0;
+  uint64_t result_bytes = 8;
+  std::function<void()> begun;
   int refusals = 0;
   bool forgetful = false;
   uint64_t next_result = 100;
   std::vector<v1::ExecuteRequest> requests;
+  absl::Mutex mutex;
 };
 
 // Memory is one string.
@@ -83,6 +104,7 @@ class FakeBuffers : public v1::BufferService::Service {
     uint64_t items = 1;  // of one byte each
     for (const int64_t size : request->type().shape()) items *= static_cast<uint64_t>(size);
     response->mutable_buffer()->set_bytes(request->has_type() ? items : request->bytes());
+    if (made_bytes > 0) response->mutable_buffer()->set_bytes(made_bytes);
     response->mutable_buffer()->set_dtype(request->type().dtype());
     *response->mutable_buffer()->mutable_shape() = request->type().shape();
     return grpc::Status::OK;
@@ -109,6 +131,7 @@ class FakeBuffers : public v1::BufferService::Service {
     freed.emplace_back(request->handle().begin(), request->handle().end());
     return grpc::Status::OK;
   }
+  uint64_t made_bytes = 0;  // a lie, if it is not 0
   std::string memory;
   int chunks = 0;
   std::vector<std::vector<uint64_t>> freed;
@@ -166,7 +189,61 @@ TEST_F(ClientTest, TheGraphTravelsOnceUnlessForgotten) {
   EXPECT_FALSE(kernels_.requests[0].has_graph());
   EXPECT_FALSE(kernels_.requests[1].has_graph());
   EXPECT_TRUE(kernels_.requests[2].has_graph());
-  for (const v1::ExecuteRequest& request : kernels_.requests) EXPECT_EQ(request.graph_hash(), std::string(32, 'h'));
+  const std::string hash(HashGraph(SomeGraph())->Bytes());
+  for (const v1::ExecuteRequest& request : kernels_.requests) EXPECT_EQ(request.graph_hash(), hash);
+}
+
+TEST_F(ClientTest, WhatNoServerMaySayIsNotBelieved) {
+  const auto client = Connect();
+  kernels_.hash = std::string(32, 'h');
+  const absl::Status other = client->Compile(SomeGraph()).status();
+  EXPECT_EQ(DetailOf(other)->code(), v1::HASH_MISMATCH) << other;
+  kernels_.hash.clear();
+  kernels_.aliased = 1;
+  const absl::Status nowhere = client->Compile(SomeGraph()).status();
+  EXPECT_THAT(nowhere.message(), HasSubstr("result 1 is parameter 1 of 1"));
+  kernels_.aliased = 0;
+  const auto program = client->Compile(SomeGraph());
+  ASSERT_TRUE(program.ok()) << program.status();
+  for (const uint64_t bytes : {uint64_t{0}, uint64_t{9}, uint64_t{1} << 60}) {
+    kernels_.result_bytes = bytes;
+    const absl::Status status = program->Run(Arguments()).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInternal) << status;
+    EXPECT_THAT(status.message(), HasSubstr("result 0 of another size"));
+  }
+  buffers_.made_bytes = uint64_t{1} << 60;
+  EXPECT_THAT(client->Allocate(8).status().message(), HasSubstr("1152921504606846976 bytes, not 8"));
+}
+
+TEST_F(ClientTest, ACallIsGivenUpByAnotherThread) {
+  const auto client = Connect();
+  const auto program = client->Compile(SomeGraph());
+  ASSERT_TRUE(program.ok()) << program.status();
+  std::atomic<Cancellation*> next = nullptr;
+  kernels_.begun = [&next] {
+    if (Cancellation* given_up = next.exchange(nullptr); given_up != nullptr) given_up->Cancel();
+  };
+  const auto run = [&](Cancellation& cancellation) {
+    return program->Run(Arguments(), {.cancellation = &cancellation}).status().code();
+  };
+  Cancellation given_up;
+  next = &given_up;
+  EXPECT_EQ(run(given_up), absl::StatusCode::kCancelled);
+  EXPECT_EQ(kernels_.requests.size(), 1u);
+  EXPECT_EQ(run(given_up), absl::StatusCode::kCancelled);
+  EXPECT_EQ(kernels_.requests.size(), 1u) << "the server heard of a call that was given up before it began";
+  Cancellation kept;
+  EXPECT_EQ(run(kept), absl::StatusCode::kOk);
+  EXPECT_EQ(kernels_.requests.size(), 2u);
+}
+
+TEST_F(ClientTest, ARunEndsWithItsTime) {
+  const auto client = Connect();
+  const auto program = client->Compile(SomeGraph());
+  ASSERT_TRUE(program.ok()) << program.status();
+  kernels_.begun = [] { absl::SleepFor(absl::Seconds(1)); };
+  const absl::Status late = program->Run(Arguments(), {.timeout = absl::Milliseconds(50)}).status();
+  EXPECT_EQ(late.code(), absl::StatusCode::kDeadlineExceeded) << late;
 }
 
 TEST_F(ClientTest, WhatIsRefusedForNowIsCalledAgainButNotForEver) {
@@ -239,7 +316,7 @@ TEST_F(ClientTest, AnAnswerOfAnotherLengthIsNoAnswer) {
   ASSERT_TRUE(buffer.ok());
   for (const size_t size : {0, 1999999, 2000001, 4000000}) {
     buffers_.memory = std::string(size, 'm');
-    EXPECT_EQ(client->Read(*buffer).status().code(), absl::StatusCode::kDataLoss) << size;
+    EXPECT_EQ(client->Read(*buffer).status().code(), absl::StatusCode::kInternal) << size;
   }
   buffers_.memory = std::string(2000000, 'm');
   EXPECT_EQ(*client->Read(*buffer), buffers_.memory);

@@ -1,11 +1,67 @@
 #include "client/cpp/program.h"
 
+#include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "base/error.h"
 #include "client/cpp/transport/stubs.h"
 
 namespace kiln::client {
+namespace {
+
+// The failure of what no server may say. Memory is made, and read, of the sizes that it says.
+absl::Status Lie(absl::string_view what) { return MakeError(v1::INTERNAL_FAULT, absl::StrCat("the server ", what)); }
+
+bool HasSize(v1::DType dtype, const Shape& shape, uint64_t bytes) {
+  const auto count = ByteCount(dtype, shape);
+  return count.has_value() && static_cast<uint64_t>(*count) == bytes;
+}
+
+bool HasSize(const v1::BufferDescription& said) {
+  return HasSize(said.dtype(), Shape(said.shape().begin(), said.shape().end()), said.bytes());
+}
+
+// Of a result that is not a parameter's own memory.
+bool IsOf(const v1::ResultValue& value, const v1::Signature::Result& row) {
+  if (value.has_tensor()) {
+    const v1::Tensor& tensor = value.tensor();
+    return HasSize(tensor.dtype(), Shape(tensor.shape().begin(), tensor.shape().end()), tensor.data().size());
+  }
+  if (value.has_buffer()) {
+    return HasSize(value.buffer()) && (row.symbolic_size() > 0 || value.buffer().bytes() == row.bytes());
+  }
+  return value.has_shards() && std::all_of(value.shards().buffer().begin(), value.shards().buffer().end(),
+                                           [](const v1::BufferDescription& shard) { return HasSize(shard); });
+}
+
+absl::Status CheckResults(const v1::ExecuteResponse& response, const v1::Signature& signature) {
+  if (response.results_size() != signature.results_size()) {
+    return Lie(absl::StrCat("gave ", response.results_size(), " results, not ", signature.results_size()));
+  }
+  for (int i = 0; i < response.results_size(); ++i) {
+    const v1::Signature::Result& row = signature.results(i);
+    const bool in_place = row.has_aliases() && !response.results(i).has_tensor();
+    if (!in_place && !IsOf(response.results(i), row)) return Lie(absl::StrCat("gave result ", i, " of another size"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status CheckCompiled(const v1::CompileResponse& compiled) {
+  if (!compiled.has_signature()) return Lie("compiled, and does not say to what");
+  const v1::Signature& signature = compiled.signature();
+  for (int i = 0; i < signature.results_size(); ++i) {
+    const v1::Signature::Result& row = signature.results(i);
+    if (row.has_aliases() && row.aliases() >= static_cast<uint32_t>(signature.parameters_size())) {
+      return Lie(
+          absl::StrCat("says that result ", i, " is parameter ", row.aliases(), " of ", signature.parameters_size()));
+    }
+  }
+  return absl::OkStatus();
+}
 
 v1::Argument& Arguments::At(uint32_t slot) {
   for (v1::Argument& argument : list_) {
@@ -63,9 +119,10 @@ absl::StatusOr<RunResults> Program::Run(const Arguments& arguments, const RunOpt
   request.set_batch(options.batch);
 
   v1::ExecuteResponse response;
+  const absl::Time deadline = std::min(connection.Deadline(), absl::Now() + options.timeout);
   const auto execute = [&] {
     return Call(connection, connection.stubs().kernels, &v1::KernelService::Stub::Execute, "Execute", request,
-                &response);
+                &response, deadline, options.cancellation);
   };
   absl::Status status = execute();
   const auto detail = DetailOf(status);
@@ -74,6 +131,7 @@ absl::StatusOr<RunResults> Program::Run(const Arguments& arguments, const RunOpt
     status = execute();
   }
   if (!status.ok()) return status;
+  KILN_RETURN_IF_ERROR(CheckResults(response, signature()));
 
   RunResults run;
   run.from_cache = response.from_cache();

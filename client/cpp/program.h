@@ -5,11 +5,15 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "client/cpp/arrays/host_tensor.h"
 #include "client/cpp/device_buffer.h"
+#include "client/cpp/transport/cancellation.h"
 #include "client/cpp/transport/connection.h"
 #include "kiln/v1/kernel_service.pb.h"
 
@@ -45,6 +49,11 @@ struct RunOptions {
   // With inline results: buffers that the call reads stay as they are until it is answered, so it may be run together
   // with others (docs/batching.md).
   bool batch = false;
+  // How long the call may take, with all its attempts, where that is less than the client's call_timeout:
+  // DEADLINE_EXCEEDED.
+  absl::Duration timeout = absl::InfiniteDuration();
+  // By which another thread gives the call up: CANCELLED. Outlives the call.
+  Cancellation* cancellation = nullptr;
 };
 
 // One result: in `buffer`, in `shards` if it is on several devices, in `tensor`, or in none
@@ -80,6 +89,8 @@ class Program {
   const v1::CompileResponse& compiled() const { return state_->compiled; }
   // Empty for one that the server was asked for by its hash (Client::FindProgram).
   const v1::Graph& graph() const { return state_->graph; }
+  // Whether one is a copy of the other.
+  bool IsSame(const Program& other) const { return state_ == other.state_; }
 
  private:
   struct State {
@@ -89,6 +100,42 @@ class Program {
     v1::CompileResponse compiled;
   };
   std::shared_ptr<const State> state_;
+};
+
+// What a server says that a graph compiles to. INTERNAL_FAULT for what could not be used.
+absl::Status CheckCompiled(const v1::CompileResponse& compiled);
+
+// Where an argument of a recorded call lies: in one of the replay's buffers, from byte `offset` on.
+struct RecordedMemory {
+  uint32_t buffer = 0;
+  uint64_t offset = 0;
+};
+
+// One call of a recording: for each parameter of the program, in ascending order of slots, its memory.
+struct RecordedCall {
+  Program program;
+  std::vector<RecordedMemory> memory;
+};
+
+// Calls in a row that the server keeps, made by Client::Record, and runs again in one round trip. Copied freely.
+// Threads: any.
+class Recording {
+ public:
+  // On these buffers. What the server has forgotten is recorded again.
+  absl::Status Replay(const std::vector<v1::BufferRef>& buffers) const;
+
+ private:
+  friend class Client;
+  Recording(std::shared_ptr<Connection> connection, v1::RecordSequenceRequest request, std::vector<Program> programs)
+      : connection_(std::move(connection)), request_(std::move(request)), programs_(std::move(programs)) {}
+  // The server's name for it, which depends on what is recorded alone.
+  absl::StatusOr<std::string> Record() const;
+  absl::Status RecordAgain() const;
+
+  std::shared_ptr<Connection> connection_;
+  v1::RecordSequenceRequest request_;
+  std::vector<Program> programs_;
+  std::string hash_;
 };
 
 }  // namespace kiln::client

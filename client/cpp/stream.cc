@@ -4,6 +4,7 @@
 #include <random>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "base/error.h"
 #include "client/cpp/transport/stubs.h"
@@ -38,23 +39,36 @@ std::future<T> Promise(StreamLink::Answered& answered, Take take) {
 
 absl::StatusOr<std::unique_ptr<Stream>> Stream::Open(std::shared_ptr<Connection> connection,
                                                      const StreamOptions& options) {
+  StreamLink::Limits limits = {options.max_commands, options.max_bytes, absl::ZeroDuration()};
+  if (Session* session = connection->session(); session != nullptr) {
+    KILN_ASSIGN_OR_RETURN(Session::Commands commands, session->TakeCommands());
+    limits.timeout = session->lease();
+    return std::unique_ptr<Stream>(new Stream(std::move(connection), std::move(commands), false, limits));
+  }
   v1::OpenSessionRequest request;
   request.set_lease_seconds(options.lease_seconds);
-  v1::OpenSessionResponse session;
+  v1::OpenSessionResponse opened;
   KILN_RETURN_IF_ERROR(
-      Call(*connection, connection->stubs().sessions, &v1::SessionService::Stub::Open, "Open", request, &session));
-  const StreamLink::Limits limits = {options.max_commands, options.max_bytes, absl::Seconds(session.lease_seconds())};
-  return std::unique_ptr<Stream>(new Stream(std::move(connection), session.token(), limits));
+      Call(*connection, connection->stubs().sessions, &v1::SessionService::Stub::Open, "Open", request, &opened));
+  limits.timeout = absl::Seconds(opened.lease_seconds());
+  Session::Commands commands = {opened.token(), 0, absl::OkStatus()};
+  return std::unique_ptr<Stream>(new Stream(std::move(connection), std::move(commands), true, limits));
 }
 
-Stream::Stream(std::shared_ptr<Connection> connection, std::string token, const StreamLink::Limits& limits)
+Stream::Stream(std::shared_ptr<Connection> connection, Session::Commands commands, bool own_session,
+               const StreamLink::Limits& limits)
     : connection_(std::move(connection)),
-      token_(std::move(token)),
+      token_(commands.token),
+      own_session_(own_session),
       next_name_(FirstName()),
-      link_(std::make_unique<StreamLink>(connection_, token_, limits)) {}
+      link_(std::make_unique<StreamLink>(connection_, std::move(commands), limits)) {}
 
 Stream::~Stream() {
-  link_.reset();
+  link_->Close();
+  if (!own_session_) {
+    connection_->session()->GiveCommands(link_->Leave());
+    return;
+  }
   v1::CloseSessionRequest request;
   request.set_token(token_);
   v1::CloseSessionResponse response;
@@ -141,7 +155,11 @@ v1::BufferRef Stream::View(const v1::BufferRef& of, v1::DType dtype, const Shape
 std::future<absl::StatusOr<std::string>> Stream::Read(const v1::BufferRef& from, uint64_t bytes) {
   StreamLink::Answered answered;
   auto future = Promise<absl::StatusOr<std::string>>(
-      answered, [](v1::SubmitResponse& answer) { return std::move(*answer.mutable_data()); });
+      answered, [bytes](v1::SubmitResponse& answer) -> absl::StatusOr<std::string> {
+        if (bytes == 0 || bytes == answer.data().size()) return std::move(*answer.mutable_data());
+        return absl::InternalError(
+            absl::StrCat("asked for ", bytes, " bytes of a buffer, and ", answer.data().size(), " came"));
+      });
   v1::SubmitRequest request;
   *request.mutable_read()->mutable_buffer() = from;
   request.mutable_read()->set_bytes(bytes);

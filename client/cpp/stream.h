@@ -14,6 +14,9 @@
 // have arrived is sent again; each command runs once. When the session has expired, every
 // answer says so (SESSION_EXPIRED), and it takes a new stream.
 //
+// Of a client with a session (ClientOptions::lease) the stream is under that: what the stream makes calls may use, and
+// the other way round, once a fence has said that it is there. Else the stream has a session of its own.
+//
 // Threads: any. Nothing waits but the futures, and a command where very much is under way.
 #ifndef KILN_CLIENT_CPP_STREAM_H_
 #define KILN_CLIENT_CPP_STREAM_H_
@@ -41,7 +44,8 @@
 namespace kiln::client {
 
 struct StreamOptions {
-  // How long the session outlives a lost connection; the server may grant less.
+  // How long the session outlives a lost connection; the server may grant less. Of a session that the client has,
+  // that says it.
   uint32_t lease_seconds = 30;
   // What may be under way, unconfirmed, before a command waits.
   uint64_t max_commands = 1024;
@@ -50,10 +54,11 @@ struct StreamOptions {
 
 class Stream {
  public:
-  // Begins a session and its stream.
+  // Begins a stream, and a session for it where the connection has none. FAILED_PRECONDITION if another stream is under
+  // that, which must be destroyed first.
   static absl::StatusOr<std::unique_ptr<Stream>> Open(std::shared_ptr<Connection> connection,
                                                       const StreamOptions& options = {});
-  // Waits until all has ended, and ends the session with what it owns.
+  // Waits until all has ended, and ends its own session with what it owns.
   ~Stream();
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
@@ -68,7 +73,7 @@ class Stream {
   void Fill(const v1::BufferRef& to, absl::string_view pattern, uint64_t bytes = 0);
   void Copy(const v1::BufferRef& from, const v1::BufferRef& to, uint64_t bytes);
   v1::BufferRef View(const v1::BufferRef& of, v1::DType dtype, const Shape& shape);
-  // 0 bytes means: to the end.
+  // 0 bytes means: to the end. INTERNAL if another number of them comes.
   std::future<absl::StatusOr<std::string>> Read(const v1::BufferRef& from, uint64_t bytes = 0);
   // What was sent before still has the memory.
   void Free(const std::vector<v1::BufferRef>& buffers);
@@ -83,14 +88,18 @@ class Stream {
   // Ready when all before it has ended: with the first failure that was not reported yet.
   std::future<absl::Status> Fence();
 
+  // OK, or why the stream has ended: then another must be opened.
+  absl::Status status() const { return link_->status(); }
   const std::string& token() const { return token_; }
 
  private:
-  Stream(std::shared_ptr<Connection> connection, std::string token, const StreamLink::Limits& limits);
+  Stream(std::shared_ptr<Connection> connection, Session::Commands commands, bool own_session,
+         const StreamLink::Limits& limits);
   v1::BufferRef Name();
 
   const std::shared_ptr<Connection> connection_;
   const std::string token_;
+  const bool own_session_;
   std::atomic<uint64_t> next_name_;
   absl::Mutex mutex_;
   // By hash: until when the server is taken to have a program that was sent.

@@ -14,10 +14,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "base/error.h"
+#include "client/load/fake_server.h"
 #include "google/rpc/status.pb.h"
-#include "kiln/v1/buffer_service.grpc.pb.h"
-#include "kiln/v1/device_service.grpc.pb.h"
-#include "kiln/v1/kernel_service.grpc.pb.h"
 
 namespace kiln::load {
 namespace {
@@ -30,9 +28,7 @@ grpc::Status Refusal(v1::ErrorCode code, const std::string& message) {
   detail.set_code(code);
   google::rpc::Status status;
   status.set_code(static_cast<int>(StatusCodeOf(code)));
-  google::protobuf::Any& any = *status.add_details();
-  any.set_type_url(std::string(kErrorDetailUrl));
-  any.set_value(detail.SerializeAsString());
+  status.add_details()->PackFrom(detail);
   return grpc::Status(static_cast<grpc::StatusCode>(StatusCodeOf(code)), message, status.SerializeAsString());
 }
 
@@ -41,81 +37,6 @@ grpc::Status UntilCancelled(int number, grpc::ServerContext& context) {
   while (number > 0 && !context.IsCancelled()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   return grpc::Status::OK;
 }
-
-class FakeDevices : public v1::DeviceService::Service {
- public:
-  grpc::Status List(grpc::ServerContext*, const v1::ListDevicesRequest*, v1::ListDevicesResponse* response) override {
-    response->add_devices()->set_name("FAKE:0");
-    response->set_protocol_min(1);
-    response->set_protocol_max(1);
-    return grpc::Status::OK;
-  }
-};
-
-class FakeServer : public v1::KernelService::Service {
- public:
-  grpc::Status Compile(grpc::ServerContext*, const v1::CompileRequest* request,
-                       v1::CompileResponse* response) override {
-    absl::MutexLock lock(&mutex);
-    compiled.push_back(request->graph().SerializeAsString());
-    response->set_graph_hash(std::string(32, 'h'));
-    auto& parameter = *response->mutable_signature()->add_parameters();
-    parameter.set_dtype(v1::FLOAT32);
-    parameter.add_shape(4);
-    return grpc::Status::OK;
-  }
-  grpc::Status Execute(grpc::ServerContext* context, const v1::ExecuteRequest* request, v1::ExecuteResponse*) override {
-    int number = 0;
-    {
-      absl::MutexLock lock(&mutex);
-      number = calls++;
-      most_at_once = std::max(most_at_once, ++at_once);
-      requests.push_back(*request);
-      const auto token = context->client_metadata().find("authorization");
-      const std::string bearer =
-          token == context->client_metadata().end() ? "" : std::string(token->second.data(), token->second.size());
-      peers[bearer].insert(context->peer());
-    }
-    const grpc::Status status = answer(number, *context);
-    absl::MutexLock lock(&mutex);
-    --at_once;
-    return status;
-  }
-
-  // The first call, number 0, comes while a class is made ready.
-  std::function<grpc::Status(int number, grpc::ServerContext& context)> answer = [](int, grpc::ServerContext&) {
-    return grpc::Status::OK;
-  };
-  absl::Mutex mutex;
-  int calls = 0, at_once = 0, most_at_once = 0;
-  std::vector<v1::ExecuteRequest> requests;
-  std::vector<std::string> compiled;
-  std::map<std::string, std::set<std::string>> peers;
-};
-
-class FakeBuffers : public v1::BufferService::Service {
- public:
-  grpc::Status Allocate(grpc::ServerContext*, const v1::AllocateRequest*, v1::AllocateResponse* response) override {
-    response->mutable_buffer()->set_handle(5);
-    return grpc::Status::OK;
-  }
-  grpc::Status Write(grpc::ServerContext*, grpc::ServerReader<v1::WriteRequest>* reader, v1::WriteResponse*) override {
-    v1::WriteRequest message;
-    uint64_t promised = 0, came = 0;
-    while (reader->Read(&message)) {
-      promised += message.header().bytes();
-      came += message.chunk().size();
-    }
-    absl::MutexLock lock(&mutex);
-    uploads.emplace_back(promised, came);
-    return grpc::Status::OK;
-  }
-  grpc::Status Free(grpc::ServerContext*, const v1::FreeRequest*, v1::FreeResponse*) override {
-    return grpc::Status::OK;
-  }
-  absl::Mutex mutex;
-  std::vector<std::pair<uint64_t, uint64_t>> uploads;
-};
 
 class GeneratorTest : public ::testing::Test {
  protected:
@@ -186,7 +107,7 @@ TEST_F(GeneratorTest, WhatIsDueIsWhatTheScheduleSays) {
   EXPECT_EQ(result.sent, result.due);
   absl::MutexLock lock(&fake_.mutex);
   EXPECT_NEAR(fake_.calls, 301, 2);  // those that warm up, and the first
-  EXPECT_EQ(fake_.requests.back().graph_hash(), std::string(32, 'h'));
+  EXPECT_EQ(fake_.requests.back().graph_hash(), fake_.hashes[0]);
   EXPECT_EQ(fake_.requests.back().result_mode(), v1::RESULT_INLINE);
   EXPECT_EQ(fake_.requests.back().arguments(0).buffer().handle(), 5u);
 }

@@ -201,8 +201,10 @@ absl::Status Importer::AddInputs(const ::onnx::GraphProto& graph, Scope& scope) 
 
 absl::Status Importer::AddInitializers(const ::onnx::GraphProto& graph, Scope& scope) {
   for (const auto& tensor : graph.initializer()) {
-    KILN_ASSIGN_OR_RETURN(HostTensor value, ReadTensor(tensor, source_));
-    scope.values[tensor.name()] = Make(std::move(value), tensor.name());
+    bool narrow = false;
+    KILN_ASSIGN_OR_RETURN(HostTensor read, ReadTensor(tensor, source_, &narrow));
+    Value& value = scope.values[tensor.name()] = Make(std::move(read), tensor.name());
+    value.narrow = narrow;
   }
   for (const auto& tensor : graph.sparse_initializer()) {
     KILN_ASSIGN_OR_RETURN(HostTensor value, ReadSparse(tensor, source_));
@@ -251,6 +253,10 @@ absl::StatusOr<Model> Importer::Finish(const ::onnx::GraphProto& graph, const Sc
     if (value == nullptr) {
       return FieldError(v1::BAD_ARGUMENT, output.name(),
                         absl::StrCat("nothing makes output \"", Shown(output.name()), "\""));
+    }
+    if (value->narrow) {
+      return FieldError(v1::UNSUPPORTED_OP, output.name(),
+                        absl::StrCat("output \"", Shown(output.name()), "\" has numbers of fewer bits than a byte"));
     }
     AddOutput(output.name(), *value);
   }

@@ -72,6 +72,11 @@ absl::StatusOr<std::vector<Value>> Importer::RunGraph(const ::onnx::GraphProto& 
     const Value* value = scope.Find(output.name());
     if (value == nullptr)
       return MakeError(v1::BAD_ARGUMENT, absl::StrCat("nothing makes output ", Quoted(output.name())));
+    if (value->narrow) {
+      return MakeError(v1::UNSUPPORTED_OP,
+                       absl::StrCat("output ", Quoted(output.name()), " of its graph ", Quoted(graph.name()),
+                                    " has numbers of fewer bits than a byte"));
+    }
     outputs.push_back(*value);
   }
   return outputs;
@@ -151,6 +156,12 @@ absl::StatusOr<std::vector<Value>> Importer::RunOp(const NodeProto& proto, Scope
   for (int i = 0; i < count && !row->sequences; ++i) {
     if (inputs[i].given() && !inputs[i].tensor.valid()) {
       return MakeError(v1::UNSUPPORTED_OP, absl::StrCat("input ", i, " is a sequence or an optional, not a tensor"));
+    }
+  }
+  for (int i = 0; i < count && !row->narrow; ++i) {
+    if (inputs[i].narrow) {
+      return MakeError(v1::UNSUPPORTED_OP, absl::StrCat("input ", i, " has numbers of fewer bits than a byte; ",
+                                                        "DequantizeLinear and Cast take them"));
     }
   }
   Node node(*this, scope, proto, opset, std::move(inputs));

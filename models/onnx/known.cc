@@ -20,6 +20,12 @@ int64_t Integer(v1::DType dtype, const char* data) {
   return static_cast<int64_t>(bits << shift) >> shift;
 }
 
+double Real(v1::DType dtype, const char* data) {
+  uint64_t bits = 0;
+  std::memcpy(&bits, data, static_cast<size_t>(client::DTypeSize(dtype)));
+  return BitsToFloat(dtype, bits);
+}
+
 std::optional<Known> Constant(const v1::ConstArg& arg) {
   Known known{arg.dtype(), {}, {}, {}};
   switch (arg.value_case()) {
@@ -62,14 +68,24 @@ std::optional<Known> FromHost(const client::HostTensor& tensor) {
   if (size == 0) return std::nullopt;
   for (size_t at = 0; at + static_cast<size_t>(size) <= tensor.bytes.size(); at += static_cast<size_t>(size)) {
     if (known.IsReal()) {
-      uint64_t bits = 0;
-      std::memcpy(&bits, tensor.bytes.data() + at, static_cast<size_t>(size));
-      known.reals.push_back(BitsToFloat(tensor.dtype, bits));
+      known.reals.push_back(Real(tensor.dtype, tensor.bytes.data() + at));
     } else {
       known.integers.push_back(Integer(tensor.dtype, tensor.bytes.data() + at));
     }
   }
   return known;
+}
+
+std::optional<std::vector<double>> RealsFromHost(const client::HostTensor& tensor) {
+  const auto size = static_cast<size_t>(client::DTypeSize(tensor.dtype));
+  if (size == 0) return std::nullopt;
+  std::vector<double> reals(tensor.bytes.size() / size);
+  for (size_t i = 0; i < reals.size(); ++i) {
+    const char* data = tensor.bytes.data() + i * size;
+    reals[i] =
+        client::IsFloat(tensor.dtype) ? Real(tensor.dtype, data) : static_cast<double>(Integer(tensor.dtype, data));
+  }
+  return reals;
 }
 
 const Known* KnownValues::At(uint32_t node) const {

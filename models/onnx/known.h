@@ -43,6 +43,9 @@ struct Known {
 
 // Elements as numbers; none for a dtype that has none.
 std::optional<Known> FromHost(const client::HostTensor& tensor);
+// Known::Reals of that, without the detour over client::Size, which is four times as large as a number: for tensors
+// that are no shapes, and long.
+std::optional<std::vector<double>> RealsFromHost(const client::HostTensor& tensor);
 
 class KnownValues {
  public:

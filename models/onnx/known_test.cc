@@ -47,6 +47,18 @@ TEST(KnownValues, IntegersAreComputedAsTheIrSays) {
   EXPECT_EQ(f.Numbers(FloorDiv(f.Ints({least}), f.Ints({-1}))), (std::vector<int64_t>{least}));
 }
 
+TEST(RealsFromHost, NumbersOfEachKindAreTheSameAsReals) {
+  EXPECT_EQ(RealsFromHost(HostTensor::Of<uint8_t>({3}, {0, 6, 255})), (std::vector<double>{0, 6, 255}));
+  EXPECT_EQ(RealsFromHost(HostTensor::Of<int8_t>({2}, {-128, 127})), (std::vector<double>{-128, 127}));
+  EXPECT_EQ(RealsFromHost(HostTensor::Of<int64_t>({2}, {-5, int64_t{1} << 40})), (std::vector<double>{-5, 0x1p40}));
+  EXPECT_EQ(RealsFromHost(HostTensor::Of<float>({2}, {-0.5F, 3})), (std::vector<double>{-0.5, 3}));
+  EXPECT_EQ(RealsFromHost(HostTensor::Of<double>({0}, {})), std::vector<double>());
+  HostTensor half = HostTensor::Of<uint16_t>({1}, {0x3E00});
+  half.dtype = v1::FLOAT16;
+  EXPECT_EQ(RealsFromHost(half), std::vector<double>{1.5});
+  EXPECT_EQ(RealsFromHost(HostTensor()), std::nullopt);
+}
+
 TEST(KnownValues, FloatsRoundAndCastsSaturate) {
   Fixture f;
   const Tensor x = f.graph.Constants({0.1, -2.5, 1e10}, v1::FLOAT32);

@@ -23,7 +23,7 @@ struct Limits {
   int64_t rank = 16;
   // Inputs, outputs and initialisers, all together.
   int64_t tensors = 50'000;
-  // Bytes of all initialisers and constants together.
+  // Bytes of all initialisers and constants together, those that ops make (a window, a forest's tables) with them.
   int64_t constant_bytes = int64_t{16} << 30;
   // Bytes of these that are added up at import (ops/byte_products.h). Over it nothing fails: the program then adds up
   // itself.

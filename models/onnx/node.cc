@@ -3,6 +3,8 @@
 
 #include <cmath>
 #include <cstring>
+#include <limits>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -79,10 +81,10 @@ std::vector<std::string> Node::Texts(absl::string_view name) {
   return std::vector<std::string>(attribute->strings().begin(), attribute->strings().end());
 }
 
-absl::StatusOr<client::HostTensor> Node::TensorOf(absl::string_view name) {
+absl::StatusOr<client::HostTensor> Node::TensorOf(absl::string_view name, bool* narrow) {
   const AttributeProto* attribute = Attribute(name, AttributeProto::TENSOR, "tensor");
   if (attribute == nullptr || !attribute->has_t()) return Bad(absl::StrCat("there is no tensor attribute ", name));
-  return ReadTensor(attribute->t(), importer_.source());
+  return ReadTensor(attribute->t(), importer_.source(), narrow);
 }
 
 absl::StatusOr<const ::onnx::GraphProto*> Node::GraphOf(absl::string_view name) {
@@ -163,13 +165,34 @@ absl::StatusOr<int64_t> Node::Dim(Tensor tensor, int64_t axis) const {
 
 Tensor Node::Make(client::HostTensor value) { return importer_.Make(std::move(value), proto_.name()); }
 
+absl::Status Node::MayMake(int64_t count, v1::DType dtype) const {
+  const TensorSource& source = importer_.source();
+  const std::optional<int64_t> bytes = client::ByteCount(dtype, {count});
+  if (bytes && *bytes <= source.bytes_left) return absl::OkStatus();
+  return TooLarge("constant_bytes", static_cast<uint64_t>(source.most_bytes),
+                  static_cast<uint64_t>(bytes.value_or(std::numeric_limits<int64_t>::max())),
+                  absl::StrCat("it makes a constant of ", client::TypeText(dtype, client::Shape{count})));
+}
+
+bool Node::TakeBytes(int64_t count, v1::DType dtype) {
+  const absl::Status status = MayMake(count, dtype);
+  if (!status.ok()) {
+    graph().Fail(status);
+    return false;
+  }
+  importer_.source().bytes_left -= count * client::DTypeSize(dtype);
+  return true;
+}
+
 Tensor Node::Make(const std::vector<int64_t>& values, v1::DType dtype) {
-  client::HostTensor wide = client::HostTensor::Of({static_cast<int64_t>(values.size())}, values);
-  if (dtype == v1::INT64) return Make(std::move(wide));
-  return Make(std::vector<double>(values.begin(), values.end()), {static_cast<int64_t>(values.size())}, dtype);
+  const auto count = static_cast<int64_t>(values.size());
+  if (dtype != v1::INT64) return Make(std::vector<double>(values.begin(), values.end()), {count}, dtype);
+  if (!TakeBytes(count, dtype)) return Tensor();
+  return Make(client::HostTensor::Of({count}, values));
 }
 
 Tensor Node::Make(const std::vector<double>& values, client::Shape shape, v1::DType dtype) {
+  if (!TakeBytes(static_cast<int64_t>(values.size()), dtype)) return Tensor();
   const auto size = static_cast<size_t>(client::DTypeSize(dtype));
   std::string bytes(values.size() * size, '\0');
   for (size_t i = 0; i < values.size(); ++i) {

@@ -64,7 +64,8 @@ class Node {
   std::vector<double> Floats(absl::string_view name, std::vector<double> otherwise = {});
   std::vector<std::string> Texts(absl::string_view name);
   // BAD_ARGUMENT where it is not there, or no tensor that Kiln has.
-  absl::StatusOr<client::HostTensor> TensorOf(absl::string_view name);
+  // `narrow` as ReadTensor has it.
+  absl::StatusOr<client::HostTensor> TensorOf(absl::string_view name, bool* narrow = nullptr);
   absl::StatusOr<const ::onnx::GraphProto*> GraphOf(absl::string_view name);
   // The first attribute that was of another type than asked for.
   const absl::Status& attribute_status() const { return attribute_status_; }
@@ -96,11 +97,17 @@ class Node {
   absl::StatusOr<int64_t> Dim(client::Tensor tensor, int64_t axis) const;
 
   // -- Making
-  // A tensor of known elements: constants in the program, or a constant slot where they are many.
+  // A tensor of known elements: constants in the program, or a constant slot where they are many. A list is what an op
+  // has computed, out of a few numbers perhaps, so its bytes are taken from Limits::constant_bytes as the file's are;
+  // if they are not left, the graph keeps GRAPH_TOO_LARGE. Of a HostTensor they are counted already: it is one of the
+  // file (TensorOf), or MayAddUp allowed it.
   client::Tensor Make(client::HostTensor value);
   client::Tensor Make(const std::vector<int64_t>& values, v1::DType dtype = v1::INT64);
   client::Tensor Make(const std::vector<double>& values, client::Shape shape, v1::DType dtype);
   client::Tensor Make(const client::Sizes& values);
+  // GRAPH_TOO_LARGE where a list of so many elements could not be made. To be asked before a long list takes memory;
+  // nothing is counted yet.
+  absl::Status MayMake(int64_t count, v1::DType dtype) const;
   // A graph that is an attribute, with these as its inputs.
   absl::StatusOr<std::vector<Value>> Run(const ::onnx::GraphProto& graph, std::vector<Value> inputs);
   // OK for so many turns of a loop.
@@ -113,6 +120,8 @@ class Node {
   absl::Status Bad(absl::string_view reason) const;
 
  private:
+  // Takes the bytes of such a list. If they are not left, the graph keeps that as its error, and this is false.
+  bool TakeBytes(int64_t count, v1::DType dtype);
   const ::onnx::AttributeProto* Attribute(absl::string_view name, int type, absl::string_view type_name);
 
   Importer& importer_;

@@ -36,16 +36,19 @@ struct OpRow {
   absl::string_view domain = kStandard;
   // Whether inputs may be sequences and optionals; else each is a tensor.
   bool sequences = false;
+  // Whether numbers of fewer bits than a byte may come as bytes: the op gives the same for them.
+  bool narrow = false;
 };
 
 // The families.
 using OpRows = absl::Span<const OpRow>;
 // clang-format off
 #define KILN_ONNX_FAMILIES(F) \
-  F(ActivationOps) F(AttentionOps) F(CastOps) F(ControlOps) F(ConvOps) F(ElementwiseOps) \
-  F(GatherOps) F(LogicOps) F(LossOps) F(MatmulOps) F(MovementOps) F(NormalizationOps) F(PoolOps) \
-  F(QuantizedOps) F(RecurrentOps) F(ReduceOps) F(ResizeOps) F(SamplingOps) F(ScatterOps) \
-  F(SequenceOps) F(ShapeOps) F(SignalOps) F(TrigonometryOps)
+  F(ActivationOps) F(AttentionOps) F(BlockOps) F(CastOps) F(ControlOps) F(ConvOps) F(ElementwiseOps) \
+  F(FusedAttentionOps) F(FusedOps) F(FusedQuantizedOps) F(GatherOps) F(LogicOps) F(LossOps) F(MatmulOps) \
+  F(MlFeatureOps) F(MlLinearOps) F(MlTreeOps) F(MovementOps) F(NgramOps) F(NormalizationOps) F(PlaceOps) F(PoolOps) \
+  F(QuantizedOps) F(RecurrentOps) F(ReduceOps) F(ResizeOps) F(SamplingOps) F(ScatterOps) F(SequenceOps) \
+  F(ShapeOps) F(SignalOps) F(TrigonometryOps)
 // clang-format on
 #define KILN_ONNX_DECLARE(family) OpRows family();
 KILN_ONNX_FAMILIES(KILN_ONNX_DECLARE)

@@ -53,6 +53,39 @@ constexpr TypeRow kTypes[] = {
     {TensorProto::FLOAT6E3M2, "float6_e3m2", v1::DTYPE_UNSPECIFIED},
 };
 
+// Integers of which several lie in a byte, the first in its lowest bits.
+struct PackedRow {
+  int data_type;
+  v1::DType dtype;  // of one of them as a byte
+  int bits;
+};
+
+constexpr PackedRow kPacked[] = {
+    {TensorProto::UINT4, v1::UINT8, 4},
+    {TensorProto::INT4, v1::INT8, 4},
+    {TensorProto::UINT2, v1::UINT8, 2},
+    {TensorProto::INT2, v1::INT8, 2},
+};
+
+const PackedRow* PackedOf(int data_type) {
+  for (const PackedRow& row : kPacked) {
+    if (row.data_type == data_type) return &row;
+  }
+  return nullptr;
+}
+
+// So many of them, each in a byte of its own.
+std::string Unpacked(const std::string& packed, int64_t count, const PackedRow& row) {
+  std::string bytes(static_cast<size_t>(count), '\0');
+  const int mask = (1 << row.bits) - 1, sign = row.dtype == v1::INT8 ? 1 << (row.bits - 1) : 0;
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    const size_t bit = i * static_cast<size_t>(row.bits);
+    const int value = (static_cast<uint8_t>(packed[bit / 8]) >> (bit % 8)) & mask;
+    bytes[i] = static_cast<char>((value ^ sign) - sign);
+  }
+  return bytes;
+}
+
 absl::Status Malformed(const TensorProto& tensor, absl::string_view reason) {
   v1::ErrorDetail detail;
   detail.set_code(v1::MALFORMED_MESSAGE);
@@ -131,8 +164,13 @@ std::string Shown(const std::string& name) {
   return name.substr(0, length);
 }
 
-absl::StatusOr<client::HostTensor> ReadTensor(const TensorProto& tensor, TensorSource& source) {
-  KILN_ASSIGN_OR_RETURN(const v1::DType dtype, DTypeOf(tensor.data_type()));
+absl::StatusOr<client::HostTensor> ReadTensor(const TensorProto& tensor, TensorSource& source, bool* narrow) {
+  const PackedRow* packed = narrow != nullptr ? PackedOf(tensor.data_type()) : nullptr;
+  if (narrow != nullptr) *narrow = packed != nullptr;
+  v1::DType dtype = packed != nullptr ? packed->dtype : v1::DTYPE_UNSPECIFIED;
+  if (packed == nullptr) {
+    KILN_ASSIGN_OR_RETURN(dtype, DTypeOf(tensor.data_type()));
+  }
   client::Shape shape(tensor.dims().begin(), tensor.dims().end());
   if (static_cast<int64_t>(shape.size()) > source.most_rank) {
     return TooLarge("rank", static_cast<uint64_t>(source.most_rank), shape.size(), "too many axes");
@@ -143,16 +181,19 @@ absl::StatusOr<client::HostTensor> ReadTensor(const TensorProto& tensor, TensorS
     return TooLarge("constant_bytes", static_cast<uint64_t>(source.most_bytes), static_cast<uint64_t>(*bytes),
                     absl::StrCat("tensor \"", Shown(tensor.name()), "\" is ", client::TypeText(dtype, shape)));
   }
+  // What the file has of it. (It fits: there are no more bytes than are left.)
+  const int64_t stored = packed != nullptr ? (*bytes * packed->bits + 7) / 8 : *bytes;
   std::string data;
   if (tensor.data_location() == TensorProto::EXTERNAL) {
-    KILN_ASSIGN_OR_RETURN(data, External(tensor, *bytes, source));
+    KILN_ASSIGN_OR_RETURN(data, External(tensor, stored, source));
   } else {
     data = tensor.has_raw_data() ? tensor.raw_data() : FromLists(tensor, dtype);
   }
-  if (static_cast<int64_t>(data.size()) != *bytes) {
+  if (static_cast<int64_t>(data.size()) != stored) {
     return Malformed(tensor,
-                     absl::StrCat(client::TypeText(dtype, shape), " has ", *bytes, " bytes; there are ", data.size()));
+                     absl::StrCat(client::TypeText(dtype, shape), " has ", stored, " bytes; there are ", data.size()));
   }
+  if (packed != nullptr) data = Unpacked(data, *bytes, *packed);
   source.bytes_left -= *bytes;
   return client::HostTensor{dtype, std::move(shape), std::move(data)};
 }

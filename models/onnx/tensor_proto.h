@@ -35,8 +35,10 @@ struct TensorSource {
   int64_t most_rank = 16;
 };
 
-// MALFORMED_MESSAGE where elements and shape do not fit each other; GRAPH_TOO_LARGE.
-absl::StatusOr<client::HostTensor> ReadTensor(const ::onnx::TensorProto& tensor, TensorSource& source);
+// MALFORMED_MESSAGE where elements and shape do not fit each other; GRAPH_TOO_LARGE. With `narrow`, integers of 4 and 2
+// bits are taken, each as a byte, and it says whether they are that.
+absl::StatusOr<client::HostTensor> ReadTensor(const ::onnx::TensorProto& tensor, TensorSource& source,
+                                              bool* narrow = nullptr);
 // Zeros but for the elements that it has.
 absl::StatusOr<client::HostTensor> ReadSparse(const ::onnx::SparseTensorProto& tensor, TensorSource& source);
 

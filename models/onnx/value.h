@@ -27,6 +27,9 @@ struct Value {
   client::Tensor tensor;
   std::optional<std::vector<client::Tensor>> sequence;
   bool empty_optional = false;
+  // Whether the file's numbers have fewer bits than a byte. Kiln has no such dtype: they are bytes here, which only
+  // those ops take that do not care (OpRow::narrow).
+  bool narrow = false;
 };
 
 // What DequantizeLinear made float32 of: (values - zero) * scale.

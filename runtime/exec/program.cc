@@ -46,9 +46,11 @@ absl::StatusOr<std::shared_ptr<const Program>> Program::Load(const v1::Executabl
 }
 
 uint64_t Program::memory_bytes() const {
-  uint64_t bytes = slices_.size() * sizeof(ProgramSlice) + taken_.size() * sizeof(PlanParameter) +
-                   given_.size() * sizeof(PlanResult) + (parameters_.size() + results_.size()) * sizeof(ProgramValue) +
-                   signature_.ByteSizeLong();
+  // Of each value, two vectors or three are pieces of the heap, of 32 bytes at the least.
+  uint64_t bytes = slices_.size() * sizeof(ProgramSlice) + taken_.size() * (sizeof(PlanParameter) + 32) +
+                   given_.size() * (sizeof(PlanResult) + 32) +
+                   (parameters_.size() + results_.size()) * (sizeof(ProgramValue) + 3 * 32) +
+                   signature_.SpaceUsedLong();
   for (const ProgramTask& task : tasks_) {
     bytes += sizeof(ProgramTask) + task.copies.size() * sizeof(BoxCopy) +
              (task.parameters.size() + task.results.size() + task.reduced.size() + task.dependents.size()) *

@@ -171,6 +171,7 @@ class Engine {
   // before the engine does, or with what was scheduled by OnCompileThread.
   absl::StatusOr<std::unique_ptr<ProgramExport>> Export(const Session* caller, bool all, const std::string& whose);
   absl::StatusOr<std::unique_ptr<ProgramImport>> Import(const SessionPtr& caller, const std::string& whose);
+  CarryPlaces& carry_places() { return carry_places_; }
   // Calls `job` once on a thread that may block, in the caller's turn and at its expense: soon if `control` does not
   // want it any more.
   void OnCompileThread(const Control& control, absl::AnyInvocable<void()> job);

@@ -4,6 +4,9 @@
 // So a call that is cancelled, or whose deadline has passed, is answered at once, and what is being done for it goes on
 // to its next look at the call: until then the stream lives, with the memory that it has paid for.
 //
+// A client that neither takes nor sends a message for CarryPlaces::longest_silence() has its call cancelled: there are
+// few places, and others want them.
+//
 // A piece is read from disk when the one before it has gone, and a message when what the one before it has brought is
 // on disk or refused: a client that is slow holds up itself, and there is never more in memory than a message and an
 // entry. Import fails with
@@ -11,7 +14,10 @@
 //   OUT_OF_MEMORY     limit "entry bytes", "disk bytes" or "programs carried"
 //   CORRUPT_ENTRY     what is no bundle, or no entry that this server's key has sealed; with the entry's place
 //   QUOTA_EXCEEDED    of its owner's disk, or of its caller's memory
+#include <grpcpp/alarm.h>
+
 #include <atomic>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -23,6 +29,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "base/error.h"
 #include "base/store/bundle_pieces.h"
 #include "kiln/v1/debug_service.pb.h"
@@ -32,12 +40,62 @@
 namespace kiln::server {
 namespace {
 
+// Cancels a call whose client has been silent for too long. An alarm that was cancelled still calls, so this may
+// outlive the call, of which it then knows nothing.
+class SilenceWatch : public std::enable_shared_from_this<SilenceWatch> {
+ public:
+  SilenceWatch(const grpc::CallbackServerContext& context, absl::Duration longest)
+      : longest_(longest), context_(&context) {}
+
+  void Begin() {
+    absl::MutexLock lock(&mutex_);
+    Set();
+  }
+  // A message has come or gone; or it is this server that has something to do, and then no more.
+  void Heard(bool working = false) {
+    absl::MutexLock lock(&mutex_);
+    ++heard_;
+    working_ = working;
+  }
+  void End() {
+    absl::MutexLock lock(&mutex_);
+    context_ = nullptr;
+    if (alarm_ != nullptr) alarm_->Cancel();
+  }
+
+ private:
+  void Set() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    alarm_ = std::make_unique<grpc::Alarm>();
+    alarm_->Set(absl::ToChronoTime(absl::Now() + longest_), [self = shared_from_this(), heard = heard_](bool) mutable {
+      // The alarm keeps this function, and is kept by what it holds.
+      std::exchange(self, nullptr)->Look(heard);
+    });
+  }
+  // `heard`: when the alarm was set.
+  void Look(uint64_t heard) {
+    absl::MutexLock lock(&mutex_);
+    if (context_ == nullptr) return;
+    if (heard == heard_ && !working_) context_->TryCancel();
+    Set();
+  }
+
+  const absl::Duration longest_;
+  absl::Mutex mutex_;
+  const grpc::CallbackServerContext* context_ ABSL_GUARDED_BY(mutex_);
+  std::unique_ptr<grpc::Alarm> alarm_ ABSL_GUARDED_BY(mutex_);
+  uint64_t heard_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool working_ ABSL_GUARDED_BY(mutex_) = false;
+};
+
 // `Reactor`: UploadReactor or DownloadReactor. One thing at a time is under way: a read or write of gRPC's, or work.
 template <typename Reactor>
 class CarryStream : public Reactor {
  public:
   explicit CarryStream(Admitted admitted)
-      : admitted_(std::move(admitted)), engine_(admitted_->env().engine), limits_(LimitsOf(admitted_->env())) {
+      : admitted_(std::move(admitted)),
+        engine_(admitted_->env().engine),
+        limits_(LimitsOf(admitted_->env())),
+        silence_(std::make_shared<SilenceWatch>(admitted_->context(), engine_.carry_places().longest_silence())) {
     control_.cancelled = &cancelled_;
     control_.deadline = DeadlineOf(admitted_->context());
     control_.account = admitted_->account();
@@ -58,6 +116,9 @@ class CarryStream : public Reactor {
     return caller;
   }
 
+  // From when the call has its place; what hears of messages.
+  SilenceWatch& silence() { return *silence_; }
+
   // Calls `work` on a thread that may block, while nothing of gRPC's is under way. It uses nothing of admitted().
   // `then` begins what is next with gRPC, unless the call has ended meanwhile; if `work` fails, that is its end.
   void Work(absl::AnyInvocable<absl::Status()> work, absl::AnyInvocable<void()> then) {
@@ -65,6 +126,7 @@ class CarryStream : public Reactor {
       absl::MutexLock lock(&mutex_);
       working_ = true;
     }
+    silence_->Heard(/*working=*/true);
     uses_.fetch_add(1, std::memory_order_relaxed);
     engine_.OnCompileThread(control_, [this, work = std::move(work), then = std::move(then)]() mutable {
       absl::Status status = control_.Check();
@@ -75,18 +137,25 @@ class CarryStream : public Reactor {
         working_ = false;
         ended = ended_;
       }
-      if (!ended) status.ok() ? then() : End(std::move(status));
+      if (!ended) {
+        silence_->Heard();
+        status.ok() ? then() : End(std::move(status));
+      }
       Release();
     });
   }
 
-  // Nothing of this may be touched after it but by work.
+  // Gives back the place: whoever has been answered may call again.
+  virtual void Drop() = 0;
+
+  // Called while no work is under way. Nothing of this may be touched after it but by work.
   void End(absl::Status status) {
     {
       absl::MutexLock lock(&mutex_);
       if (ended_) return;
       ended_ = true;
     }
+    Drop();
     FinishWith(static_cast<Reactor&>(*this), *admitted_, status);
   }
 
@@ -108,6 +177,7 @@ class CarryStream : public Reactor {
     FinishWith(static_cast<Reactor&>(*this), *admitted_, Gone());
   }
   void OnDone() override {
+    silence_->End();
     admitted_.reset();  // work does not hold up the end of a server
     Release();
   }
@@ -118,6 +188,7 @@ class CarryStream : public Reactor {
   std::optional<Admitted> admitted_;  // until gRPC is done with the call
   Engine& engine_;                    // outlives work
   const RequestLimits limits_;
+  const std::shared_ptr<SilenceWatch> silence_;
   std::atomic<bool> cancelled_{false};
   Control control_;
   std::atomic<int> uses_{1};  // by gRPC, and by work
@@ -134,10 +205,13 @@ class ExportStream final : public CarryStream<DownloadReactor> {
   // `bytes` are gRPC's until the call is done.
   void Begin(const grpc::ByteBuffer& bytes) {
     if (absl::Status status = Open(bytes); !status.ok()) return End(std::move(status));
+    silence().Begin();
     Read();
   }
 
  private:
+  void Drop() override { programs_.reset(); }
+
   absl::Status Open(const grpc::ByteBuffer& bytes) {
     KILN_ASSIGN_OR_RETURN(caller_, Caller());
     v1::ExportRequest request;
@@ -183,6 +257,7 @@ class ExportStream final : public CarryStream<DownloadReactor> {
 
   void OnWriteDone(bool ok) override {
     if (!ok) return End(Gone());
+    silence().Heard();
     if (last_) return End(absl::OkStatus());
     sent_ < piece_.size() ? Send() : Read();
   }
@@ -208,10 +283,13 @@ class ImportStream final : public CarryStream<UploadReactor> {
 
   void Begin() {
     if (absl::Status status = Open(); !status.ok()) return End(std::move(status));
+    silence().Begin();
     StartRead(&message_);
   }
 
  private:
+  void Drop() override { programs_.reset(); }
+
   absl::Status Open() {
     KILN_ASSIGN_OR_RETURN(const SessionPtr caller, Caller());
     KILN_ASSIGN_OR_RETURN(programs_, engine().Import(caller, CallerOf(admitted())));
@@ -224,6 +302,7 @@ class ImportStream final : public CarryStream<UploadReactor> {
 
   void OnReadDone(bool ok) override {
     if (!ok) return AtEnd();
+    silence().Heard();
     CountReceived(admitted(), message_);
     Owe(control().account, Quota::kUploadBytes, static_cast<double>(message_.Length()));
     Work([this] { return Take(); }, [this] { StartRead(&message_); });

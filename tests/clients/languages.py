@@ -177,6 +177,22 @@ def words_of_maven(program, *words, why=None, **environment):
     return printed(words, JAVA, {**os.environ, **environment}, why)
 
 
+# KILN_CPP_ADAPTER names another than the one that Bazel built.
+CPP_TARGET = "//tests/clients/adapters:cpp_adapter"
+CPP_BUILT = ROOT / "bazel-bin" / "tests" / "clients" / "adapters" / "cpp_adapter"
+CPP_FIRST = ROOT / "bazel-bin" / "client" / "cpp" / "examples" / "first"
+
+
+class NotBuilt(AssertionError):
+    """An adapter of the tree's own build that is not there: no reason to pass its client over."""
+
+
+def cpp(program):
+    if not os.access(program, os.X_OK):
+        raise NotBuilt("%s is not built: bazel build %s" % (program, CPP_TARGET))
+    return [program]
+
+
 LANGUAGES = {
     row.name: row
     for row in (
@@ -185,6 +201,7 @@ LANGUAGES = {
         Language("typescript", node, typescript),
         Language("rust", lambda: find("cargo", str(pathlib.Path.home() / ".cargo/bin/cargo")), rust, rust_release),
         Language("java", maven, java, java_server),
+        Language("cpp", lambda: os.environ.get("KILN_CPP_ADAPTER", str(CPP_BUILT)), cpp),
     )
 }
 
@@ -202,7 +219,7 @@ def main(name=None):
         return "its tools are not on this machine"
     try:
         return "built: " + " ".join(LANGUAGES[name].command(toolchain))
-    except unittest.SkipTest as why:
+    except (unittest.SkipTest, NotBuilt) as why:
         return str(why)
 
 

@@ -28,6 +28,8 @@ import numpy as np
 MOST_FRAMES = 200
 # Of the frames behind which a connection may be cut, so many are passed over for one that is tried.
 EVERY = int(os.environ.get("KILN_EVERY", 5))
+# Of clients whose replies are changed by chance.
+LIVES = 25
 ANSWER_SECONDS = int(os.environ.get("KILN_ANSWER_SECONDS", 120))
 
 
@@ -61,6 +63,7 @@ class Adapter:
         except BrokenPipeError:
             line = None
         if line is None:
+            self._lines.put(None)  # who asks again hears of it, too: a process that ends may be there for a while
             raise Failed("the adapter ended at %s" % request["do"])
         return json.loads(line)
 
@@ -267,13 +270,13 @@ class Suite(unittest.TestCase):
                 run_case(self.adapter, self.servers, cases.cases()[name], mutant())
 
     def test_replies_that_were_changed_by_chance(self):
-        """For two seconds; fuzz.py does it for longer."""
+        """So many lives, the same ones each time; fuzz.py goes on with others."""
         import fuzz  # which begins with this module
 
         if self.adapter.ended:
             type(self).adapter = Adapter(self.command)
-        ends = fuzz.fuzz(self.adapter, self.servers, seconds=2, most=50)
-        self.assertGreater(sum(ends.values()), 0)
+        ends = fuzz.fuzz(self.adapter, self.servers, most=LIVES)
+        self.assertEqual(sum(ends.values()), LIVES)
 
     def __init_subclass__(cls):
         for case in cases.cases().values():

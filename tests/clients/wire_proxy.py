@@ -77,5 +77,6 @@ class WireProxy:
             upstream.cancel()
             context.abort(grpc.StatusCode.UNAVAILABLE, "the connection was cut")
         except grpc.RpcError as error:
+            upstream.cancel()  # what a rule refused, the server need do no more for
             context.set_trailing_metadata(rule.trailers(name, tuple(error.trailing_metadata() or ())))
             context.abort(error.code(), error.details() or "")

@@ -10,6 +10,7 @@ import onnx
 from onnx import numpy_helper
 from onnx.backend.test.loader import load_model_tests
 
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 # What a value may be offered for: shapes, axes, counts, scales; never whole data.
 MOST_INTEGERS, MOST_FLOATS = 64, 8
 # Two units in the last place: the package's own runner has it so for bfloat16. Its expected values round after each
@@ -24,6 +25,7 @@ class Case:
     def __init__(self, name, model, inputs, outputs, rtol, atol):
         self.name, self.model, self.inputs, self.outputs = name, model, inputs, outputs
         self.rtol, self.atol = rtol, NOISE.get(name, atol)
+        self.step = 0  # by how much integers may differ
         self.ops = sorted({node.op_type for node in model.graph.node})
 
     def write(self, folder, offer=False):
@@ -99,8 +101,8 @@ def from_folder(case):
     return Case(case.name, model, read("input"), outputs, case.rtol, case.atol)
 
 
-def difference(got, want, rtol, atol):
-    """What is wrong with `got`, or nothing."""
+def difference(got, want, rtol, atol, step=0):
+    """What is wrong with `got`, or nothing. Integers may differ by so many steps."""
     want = numpy_helper.to_array(want) if isinstance(want, onnx.TensorProto) else want
     if got.shape != want.shape:
         return "shape %s, not %s" % (got.shape, want.shape)
@@ -112,6 +114,9 @@ def difference(got, want, rtol, atol):
         if not numpy.allclose(got, want, rtol=rtol, atol=atol, equal_nan=True):
             with numpy.errstate(all="ignore"):
                 return "differs by %s" % numpy.nanmax(numpy.abs(got - want))
+    elif step and want.dtype.kind in "iu":
+        most = numpy.abs(got.astype(numpy.int64) - want.astype(numpy.int64)).max(initial=0)
+        return "differs by %d" % most if most > step else ""
     elif not numpy.array_equal(got, want):
         return "differs"
     return ""
@@ -157,7 +162,7 @@ class Runner:
         for i, want in enumerate(expected):
             tensor = onnx.TensorProto()
             tensor.ParseFromString((folder / ("result_%d.pb" % i)).read_bytes())
-            wrong = difference(numpy_helper.to_array(tensor), want, case.rtol, case.atol)
+            wrong = difference(numpy_helper.to_array(tensor), want, case.rtol, case.atol, case.step)
             if wrong:
                 return "result %d: %s" % (i, wrong)
         return ""

@@ -50,6 +50,17 @@ def theme(reason):
     return re.sub(r'^node \d+ "[^"]*" ', "", reason)
 
 
+def others():
+    """Ops of other domains than the standard's, by the rows of models/onnx/ops; NAME is the domain's in op_table.h."""
+    names = collections.defaultdict(set)
+    for path in sorted((cases.ROOT / "models" / "onnx" / "ops").rglob("*.cc")):
+        for row in re.split(r'\n    (?={")', path.read_text())[1:]:
+            found = re.search(r"\bk(Microsoft|Ml|Preview)\b", row.split("\n};")[0])
+            if found:
+                names[{"Microsoft": "com.microsoft", "Ml": "ai.onnx.ml", "Preview": "ai.onnx.preview"}[found[1]]].add(row.split('"')[1])
+    return {domain: sorted(ops) for domain, ops in sorted(names.items())}
+
+
 def page(rows, version, runtime):
     count = collections.Counter(verdict for _, verdict, _, _, _ in rows)
     fixed = sum(1 for _, verdict, _, names, _ in rows if verdict == "passed" and names)
@@ -66,6 +77,10 @@ def page(rows, version, runtime):
         "| Kiln | %d | %d | %d | %d |" % (count["passed"], fixed, count["refused"], count["failed"]),
         "| onnxruntime | %d | | %d | %d |" % (theirs["passed"], theirs["refused"], theirs["failed"]), "",
         "Of the %d that onnxruntime passes Kiln passes %d: %.1f%%." % (theirs["passed"], both, 100.0 * both / max(1, theirs["passed"])), "",
+        "## Other domains", "",
+        "Ops beside the standard's that are taken, but for ZipMap, CastMap, DictVectorizer and CategoryMapper, which are refused",
+        "with what to do. `tests/onnx/README.md` says what each is compared with.", "", "| domain | ops |", "|---|---|",
+        *("| %s | %s |" % (domain, ", ".join(ops)) for domain, ops in others().items()), "",
         "## Refused", "", "| op and reason | tests | onnxruntime passes |", "|---|---|---|",
     ]  # fmt: skip
     refused = collections.defaultdict(list)

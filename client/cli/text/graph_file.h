@@ -1,4 +1,4 @@
-// Graphs in files.
+// Graphs in files, and what the command line calls what is in them.
 #ifndef KILN_CLIENT_CLI_TEXT_GRAPH_FILE_H_
 #define KILN_CLIENT_CLI_TEXT_GRAPH_FILE_H_
 
@@ -6,19 +6,14 @@
 #include <optional>
 #include <string>
 
-#include "absl/status/status.h"
-#include "absl/status/statusor.h"
+#include "client/cpp/files/graph_file.h"
 #include "kiln/v1/executable.pb.h"
 #include "kiln/v1/graph.pb.h"
 
 namespace kiln::cli {
 
-// By its name's ending: .uop (base/graph/graph_text.h), .txtpb, .pb or .kgraph, which are the same. Errors name the
-// file, and the line where that makes sense. "-" reads .uop text from standard input.
-absl::StatusOr<v1::Graph> ReadGraph(const std::string& path);
-
-// By its name's ending: .uop, .pb or .kgraph; INVALID_ARGUMENT for any other.
-absl::Status WriteGraph(const v1::Graph& graph, const std::string& path);
+using client::ReadGraph;
+using client::WriteGraph;
 
 // A graph whose constants lie beside it, as clients read both: model.kgraph and model.safetensors. None for a file that
 // is no such.

@@ -45,6 +45,13 @@ Connection::Connection(std::string target, ClientOptions options)
 
 Connection::~Connection() { FlushFrees(); }
 
+absl::Status Connection::BeginSession(absl::Time deadline) {
+  session_ = std::make_unique<Session>(*this, options_.lease);
+  const absl::Status begun = session_->Begin(deadline);
+  if (!begun.ok()) session_.reset();
+  return begun;
+}
+
 absl::Status Connection::WaitUntilReady(absl::Duration patience) {
   const auto deadline = absl::ToChronoTime(absl::Now() + patience);
   if (channel_->WaitForConnected(deadline)) return absl::OkStatus();
@@ -62,8 +69,9 @@ void Connection::Authorize(grpc::ClientContext& context) const {
 
 void Connection::Prepare(grpc::ClientContext& context) const { Prepare(context, Deadline()); }
 
-void Connection::Prepare(grpc::ClientContext& context, absl::Time deadline) const {
+void Connection::Prepare(grpc::ClientContext& context, absl::Time deadline, bool under_session) const {
   Authorize(context);
+  if (under_session && session_ != nullptr) context.AddMetadata(kSessionHeader, session_->token());
   if (deadline != absl::InfiniteFuture()) context.set_deadline(absl::ToChronoTime(deadline));
 }
 
@@ -81,6 +89,7 @@ absl::Status Connection::Convert(const grpc::Status& status) const {
   if (absl::IsUnavailable(result) && !DetailOf(result).has_value()) {
     result = Annotate(result, absl::StrCat("the server at ", target_, " does not answer"));
   }
+  if (session_ != nullptr) session_->Heed(result);
   return result;
 }
 
@@ -105,8 +114,17 @@ void Connection::FlushFrees() {
     freed_bytes_ = 0;
   }
   if (request.handle_size() == 0) return;
-  v1::FreeResponse response;
-  Call(*this, stubs_->buffers, &v1::BufferService::Stub::Free, "Free", request, &response).IgnoreError();
+  const auto free = [this](const v1::FreeRequest& some) {
+    v1::FreeResponse response;
+    return Call(*this, stubs_->buffers, &v1::BufferService::Stub::Free, "Free", some, &response);
+  };
+  // Of handles among which one is unknown, such as one of a session that is gone, the server frees none.
+  if (!absl::IsNotFound(free(request)) || request.handle_size() == 1) return;
+  for (const uint64_t handle : request.handle()) {
+    v1::FreeRequest one;
+    one.add_handle(handle);
+    free(one).IgnoreError();
+  }
 }
 
 std::map<std::string, Traffic> Connection::traffic() const {

@@ -19,6 +19,7 @@
 #include "absl/time/time.h"
 #include "client/cpp/transport/credentials.h"
 #include "client/cpp/transport/retries.h"
+#include "client/cpp/transport/session.h"
 
 namespace grpc {
 class Channel;
@@ -39,6 +40,9 @@ struct ClientOptions {
   absl::Duration call_timeout = absl::InfiniteDuration();
   // Whether data moves through memory shared with the server, where it offers that.
   bool shared_memory = true;
+  // With one, what the client makes belongs to a session, which lives as long as client, programs and buffers do; when
+  // the server has heard nothing of it for so long, it frees all that. Without, what is made stays until it is freed.
+  absl::Duration lease = absl::ZeroDuration();
   // Unary calls that the server refuses for now are made again.
   RetryOptions retries;
   // What the environment says, unless told otherwise.
@@ -64,16 +68,22 @@ class Connection {
   // UNAVAILABLE, saying what to do, unless a connection stands within `patience`.
   absl::Status WaitUntilReady(absl::Duration patience);
 
+  // Begins the session that the options ask for. Called once, before the connection is shared; the errors of
+  // SessionService.Open, which has to answer by then.
+  absl::Status BeginSession(absl::Time deadline);
+  // Null without one.
+  Session* session() const { return session_.get(); }
+
   // Whether a connection stands, or does within `timeout`.
   bool IsReachable(absl::Duration timeout);
 
   // What every call does: unary ones by Call (stubs.h).
   void Prepare(grpc::ClientContext& context) const;
-  // The same for a call that was begun earlier, and ends by then.
-  void Prepare(grpc::ClientContext& context, absl::Time deadline) const;
+  // The same for a call that was begun earlier, and ends by then; one about sessions is made under none.
+  void Prepare(grpc::ClientContext& context, absl::Time deadline, bool under_session = true) const;
   // Of a call that begins now.
   absl::Time Deadline() const { return absl::Now() + options_.call_timeout; }
-  // Says who asks; part of Prepare, for calls that last.
+  // Says who asks; part of Prepare, for calls that last and name their session themselves.
   void Authorize(grpc::ClientContext& context) const;
   void Count(const char* name, uint64_t calls, uint64_t sent, uint64_t received);
   absl::Status Convert(const grpc::Status& status) const;
@@ -106,6 +116,8 @@ class Connection {
   std::map<std::string, Traffic> traffic_ ABSL_GUARDED_BY(mutex_);
   std::vector<uint64_t> freed_ ABSL_GUARDED_BY(mutex_);
   uint64_t freed_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  // Destroyed first: its thread makes calls.
+  std::unique_ptr<Session> session_;
 };
 
 }  // namespace kiln::client

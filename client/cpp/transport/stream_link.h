@@ -21,6 +21,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "client/cpp/transport/connection.h"
+#include "client/cpp/transport/session.h"
 #include "kiln/v1/kernel_service.pb.h"
 
 namespace kiln::client {
@@ -37,9 +38,8 @@ class StreamLink {
   // data is that of all its messages; or with why there is none. Must not send.
   using Answered = std::function<void(absl::StatusOr<v1::SubmitResponse>)>;
 
-  // A stream of the session with this token.
-  StreamLink(std::shared_ptr<Connection> connection, std::string token, Limits limits);
-  // Waits until all has been answered, but not for a server that is gone.
+  // A stream of the session that `commands` names, whose numbers go on from there.
+  StreamLink(std::shared_ptr<Connection> connection, Session::Commands commands, Limits limits);
   ~StreamLink();
   StreamLink(const StreamLink&) = delete;
   StreamLink& operator=(const StreamLink&) = delete;
@@ -52,6 +52,14 @@ class StreamLink {
   // The first failure of a command that no caller waits for, once; those after it are
   // forgotten. Why the link has ended, if it has.
   absl::Status TakeFailure();
+
+  // OK, or why the link has ended.
+  absl::Status status() const;
+
+  // Ends the link; waits until all has been answered, but not for a server that is gone. Twice is once.
+  void Close();
+  // For the next link of the session; after Close.
+  Session::Commands Leave();
 
  private:
   struct Call;
@@ -66,9 +74,13 @@ class StreamLink {
   std::shared_ptr<Call> Connect();
   // Whether the server is there again, before `deadline` and the link's own end.
   bool WaitForServer(absl::Time deadline);
-  void Take(v1::SubmitResponse response);
+  // INTERNAL for an answer that cannot be.
+  absl::Status Take(v1::SubmitResponse response);
   // Answers up to this one are not all kept by the server.
-  void GiveUp(uint64_t lost);
+  absl::Status GiveUp(uint64_t lost);
+  // All up to this command have ended.
+  void Confirm(uint64_t command) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void ConfirmSent();
   void End(const absl::Status& why);
   bool HasRoom() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return !ended_.ok() || (kept_.size() < limits_.commands && kept_bytes_ < limits_.bytes);
@@ -81,12 +93,13 @@ class StreamLink {
   const std::string token_;
   const Limits limits_;
 
-  absl::Mutex mutex_;
+  mutable absl::Mutex mutex_;
   absl::Status ended_ ABSL_GUARDED_BY(mutex_);
   absl::Status failure_ ABSL_GUARDED_BY(mutex_);
   std::shared_ptr<Call> call_ ABSL_GUARDED_BY(mutex_);
   bool broken_ ABSL_GUARDED_BY(mutex_) = false;  // nothing more goes out on it
   bool closing_ ABSL_GUARDED_BY(mutex_) = false;
+  bool given_up_ ABSL_GUARDED_BY(mutex_) = false;  // no call is waited for any more
   bool done_ ABSL_GUARDED_BY(mutex_) = false;
   uint64_t last_ ABSL_GUARDED_BY(mutex_) = 0;  // the last command's number
   uint64_t seen_ ABSL_GUARDED_BY(mutex_) = 0;  // all answers up to this one's have come

@@ -8,9 +8,11 @@
 
 #include <memory>
 #include <optional>
+#include <type_traits>
 
 #include "absl/status/status.h"
 #include "absl/time/clock.h"
+#include "client/cpp/transport/cancellation.h"
 #include "client/cpp/transport/connection.h"
 #include "grpc/health/v1/health.grpc.pb.h"
 #include "kiln/v1/buffer_service.grpc.pb.h"
@@ -36,22 +38,26 @@ struct Stubs {
 };
 
 // One unary call: `method` is of the stub that `stub` names. Made again as retries.h says, and counted each time.
+// CANCELLED once `cancellation` says so.
 template <typename Interface, typename Stub, typename Request, typename Response>
 absl::Status Call(Connection& connection, const std::unique_ptr<Interface>& stub,
                   grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Response*), const char* name,
-                  const Request& request, Response* response, std::optional<absl::Time> by = std::nullopt) {
+                  const Request& request, Response* response, std::optional<absl::Time> by = std::nullopt,
+                  Cancellation* cancellation = nullptr) {
+  constexpr bool kUnderSession = !std::is_same_v<Stub, v1::SessionService::Stub>;
   const absl::Time deadline = by.value_or(connection.Deadline());
   connection.retries().Earn();
   for (int attempt = 1;; ++attempt) {
     grpc::ClientContext context;
-    connection.Prepare(context, deadline);
+    connection.Prepare(context, deadline, kUnderSession);
+    const Cancellation::Scope scope(cancellation, context);
     const grpc::Status status = (stub.get()->*method)(&context, request, response);
     connection.Count(name, 1, request.ByteSizeLong(), status.ok() ? response->ByteSizeLong() : 0);
     if (status.ok()) return absl::OkStatus();
     const absl::Status failure = connection.Convert(status);
     const auto wait = connection.retries().WaitBeforeNext(name, failure, attempt, absl::Now(), deadline);
     if (!wait.has_value()) return failure;
-    absl::SleepFor(*wait);
+    if (!Cancellation::Sleep(cancellation, *wait)) return absl::CancelledError("its caller has given the call up");
   }
 }
 

@@ -136,7 +136,7 @@ absl::Status Download(Connection& connection, const v1::BufferRef& from, absl::S
   connection.Count("Read", 1, message.Length(), received);
   if (good) KILN_RETURN_IF_ERROR(connection.Convert(status));
   if (good && target.empty()) return absl::OkStatus();
-  return absl::DataLossError(
+  return absl::InternalError(
       absl::StrCat("asked for ", to.size(), " bytes of a buffer; what came is no such answer: is it a Kiln server?"));
 }
 

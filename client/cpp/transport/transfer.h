@@ -17,7 +17,7 @@ namespace kiln::client {
 // The bytes are the caller's again when it returns.
 absl::Status Upload(Connection& connection, const v1::BufferRef& to, absl::string_view bytes);
 
-// As many bytes as `to` has; DATA_LOSS if another number of them comes.
+// As many bytes as `to` has; INTERNAL if another number of them comes.
 absl::Status Download(Connection& connection, const v1::BufferRef& from, absl::Span<char> to);
 
 }  // namespace kiln::client

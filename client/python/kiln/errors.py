@@ -13,6 +13,7 @@ from typing import Any, Dict, Optional, Type
 
 import grpc
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from google.protobuf.message import DecodeError
 
 from kiln.v1 import error_pb2
 
@@ -252,7 +253,10 @@ def detail_of(trailers: Any) -> Optional[error_pb2.ErrorDetail]:
 def _detail_in(status: Any) -> Optional[error_pb2.ErrorDetail]:
     for packed in status.details:
         if packed.type_url == _DETAIL_URL:
-            return error_pb2.ErrorDetail.FromString(packed.value)
+            try:
+                return error_pb2.ErrorDetail.FromString(packed.value)
+            except DecodeError:  # the status itself still says what failed
+                return None
     return None
 
 
@@ -264,7 +268,10 @@ def from_status(data: bytes, tag: str = "", command: Optional[int] = None) -> Ki
 
     Of a stream's command that failed, `tag` and `command` are those of its first cause.
     """
-    status = _Status.FromString(data)
+    try:
+        status = _Status.FromString(data)
+    except DecodeError:
+        status = _Status(code=grpc.StatusCode.INTERNAL.value[0], message="the server sent a failure that cannot be read")
     code = _CODES.get(status.code, grpc.StatusCode.UNKNOWN)
     error = BY_STATUS.get(code, KilnError)(status.message, detail=_detail_in(status), status=code)
     error.command, error.tag = command, tag or error.tag

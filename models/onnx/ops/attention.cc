@@ -1,19 +1,15 @@
 // Attention, and the rotation of queries and keys by their positions.
 //
 // Tested by models/onnx/import_test.cc and tests/onnx/onnx_test.py.
+#include "models/onnx/ops/attention.h"
+
 #include <cmath>
 #include <limits>
 
-#include "models/onnx/ops/common.h"
-
 namespace kiln::onnx {
-namespace {
 
 using namespace client;  // NOLINT: the builder's functions are this room's words
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
-// (batch, length, heads * size) to (batch, heads, length, size).
 absl::StatusOr<Tensor> Heads(Node& node, Tensor x, int64_t heads) {
   if (x.rank() == 4) return x;
   KILN_ASSIGN_OR_RETURN(const int64_t hidden, node.Dim(x, 2));
@@ -22,12 +18,30 @@ absl::StatusOr<Tensor> Heads(Node& node, Tensor x, int64_t heads) {
   return Permute(Reshape(x, {x.size(0), x.size(1), heads, hidden / heads}), {0, 2, 1, 3});
 }
 
-// Each head for so many queries' heads beside each other.
+Tensor Beside(Tensor heads) {
+  if (!heads.valid()) return heads;
+  return Reshape(Permute(heads, {0, 2, 1, 3}), {heads.size(0), heads.size(2), heads.size(1) * heads.size(3)});
+}
+
 Tensor Shared(Tensor x, int64_t times) {
   if (times == 1 || !x.valid()) return x;
   const Sizes shape = {x.size(0), x.size(1), times, x.size(2), x.size(3)};
   return Reshape(BroadcastTo(Unsqueeze(x, 2), shape), {x.size(0), x.size(1) * times, x.size(2), x.size(3)});
 }
+
+Tensor Rotated(Tensor heads, Tensor cosine, Tensor sine, int64_t turned, bool interleaved) {
+  const Tensor first = Part(heads, 3, 0, turned);
+  const Tensor a = interleaved ? Slice(first, 3, 0, turned, 2) : Part(first, 3, 0, turned / 2);
+  const Tensor b = interleaved ? Slice(first, 3, 1, turned, 2) : Part(first, 3, turned / 2, turned);
+  const Tensor real = cosine * a - sine * b, imaginary = sine * a + cosine * b;
+  const Tensor result =
+      interleaved ? Reshape(Stack({real, imaginary}, -1), first.sizes()) : Joined({real, imaginary}, 3);
+  return heads.size(3) != turned ? Joined({result, Part(heads, 3, turned, heads.size(3))}, 3) : result;
+}
+
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 // A mask that is shorter than the keys forbids the rest.
 absl::StatusOr<Tensor> Bias(Node& node, Tensor mask, const Size& keys, v1::DType dtype) {
@@ -106,8 +120,7 @@ Result Attention(Node& node) {
   Tensor shares = Cast(Softmax(scores, -1), wide);
   if (bias.valid()) shares = Where(BroadcastAs(Max(bias, -1, true), shares) == -kInfinity, Filled(shares, 0), shares);
   Tensor result = Cast(Matmul(shares, Widened(v)), dtype);
-  if (query.rank() == 3)
-    result = Reshape(Permute(result, {0, 2, 1, 3}), {result.size(0), result.size(2), result.size(1) * result.size(3)});
+  if (query.rank() == 3) result = Beside(result);
 
   const int64_t mode = node.Int("qk_matmul_output_mode");
   const Tensor shown = mode == 1 ? capped : mode == 2 ? biased : mode == 3 ? shares : raw;
@@ -128,15 +141,8 @@ Result RotaryEmbedding(Node& node) {
     if (node.Has(3)) cache = Embedding(cache, node.In(3));
     return Unsqueeze(cache, 1);  // (batch, 1, length, pairs)
   };
-  const Tensor cosine = angles(1), sine = angles(2);
-  const bool interleaved = node.Int("interleaved") != 0;
-  const Tensor first = Part(heads, 3, 0, turned);
-  const Tensor a = interleaved ? Slice(first, 3, 0, turned, 2) : Part(first, 3, 0, turned / 2);
-  const Tensor b = interleaved ? Slice(first, 3, 1, turned, 2) : Part(first, 3, turned / 2, turned);
-  const Tensor real = cosine * a - sine * b, imaginary = sine * a + cosine * b;
-  Tensor result = interleaved ? Reshape(Stack({real, imaginary}, -1), first.sizes()) : Joined({real, imaginary}, 3);
-  if (turned < width) result = Joined({result, Part(heads, 3, turned, width)}, 3);
-  return x.rank() == 3 ? Reshape(Permute(result, {0, 2, 1, 3}), x.sizes()) : result;
+  const Tensor result = Rotated(heads, angles(1), angles(2), turned, node.Int("interleaved") != 0);
+  return x.rank() == 3 ? Beside(result) : result;
 }
 
 // A state (keys by values) instead of scores: each turn it decays, takes in its key and value, and is read by its
@@ -189,9 +195,44 @@ Result LinearAttention(Node& node) {
       Cast(state, kept)};
 }
 
+// A graph of the node's that makes one tensor of one, of the same shape and dtype. Without such an attribute nothing
+// happens.
+absl::StatusOr<Tensor> Modified(Node& node, absl::string_view name, Tensor x) {
+  if (!node.HasAttribute(name)) return x;
+  KILN_ASSIGN_OR_RETURN(const auto* graph, node.GraphOf(name));
+  KILN_ASSIGN_OR_RETURN(const std::vector<Value> made, node.Run(*graph, {Value(x)}));
+  const Tensor result = made.size() == 1 ? made[0].tensor : Tensor();
+  if (!result.valid() || result.sizes() != x.sizes())
+    return node.Bad(absl::StrCat("its graph ", name, " gives no tensor of ", ShapeText(x.sizes())));
+  return Cast(result, x.dtype());
+}
+
+// ai.onnx.preview: attention whose scores, and then shares, go through graphs of the node's own.
+Result FlexAttention(Node& node) {
+  const Tensor q = node.In(0), k = node.In(1), v = node.In(2);
+  if (q.rank() != 4 || k.rank() != 4 || v.rank() != 4) return node.Bad("takes (batch, heads, length, size)");
+  KILN_ASSIGN_OR_RETURN(const int64_t width, node.Dim(q, 3));
+  KILN_ASSIGN_OR_RETURN(const int64_t heads, node.Dim(q, 1));
+  KILN_ASSIGN_OR_RETURN(const int64_t kv_heads, node.Dim(k, 1));
+  if (kv_heads < 1 || heads % kv_heads != 0)
+    return node.Bad(absl::StrCat(heads, " heads of queries for ", kv_heads, " of keys"));
+  v1::DType precise = Widened(q).dtype();
+  if (node.HasAttribute("softmax_precision")) {
+    KILN_ASSIGN_OR_RETURN(precise, DTypeOf(static_cast<int>(node.Int("softmax_precision"))));
+  }
+  if (!IsFloat(precise) || !IsFloat(q.dtype())) return node.Bad("takes floats, and softmax_precision is one of them");
+  const int64_t times = heads / kv_heads;
+  const double root = std::sqrt(node.Float("scale", 1 / std::sqrt(static_cast<double>(std::max<int64_t>(1, width)))));
+  const Tensor product = Matmul(Widened(q) * root, Transpose(Shared(Widened(k) * root, times)));
+  KILN_ASSIGN_OR_RETURN(const Tensor scores, Modified(node, "score_mod", Cast(Cast(product, q.dtype()), precise)));
+  KILN_ASSIGN_OR_RETURN(const Tensor shares, Modified(node, "prob_mod", Cast(Softmax(Widened(scores), -1), precise)));
+  return Cast(Matmul(Widened(Cast(shares, q.dtype())), Shared(Widened(v), times)), q.dtype());
+}
+
 constexpr OpRow kRows[] = {
     {"LinearAttention", 27, LinearAttention, 3, 6},
     {"Attention", 23, Attention, 3, 7},
+    {"FlexAttention", 1, FlexAttention, 3, 3, kPreview},
     {"RotaryEmbedding", 23, RotaryEmbedding, 3, 4},
 };
 

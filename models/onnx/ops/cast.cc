@@ -53,7 +53,7 @@ Result BitCast(Node& node) {
 }
 
 constexpr OpRow kRows[] = {
-    {"Cast", 6, CastTo, 1, 1},
+    {"Cast", 6, CastTo, 1, 1, kStandard, false, true},
     {"CastLike", 15, CastLike, 2, 2},
     {"BitCast", 26, BitCast, 1, 1},
 };

@@ -154,20 +154,32 @@ Result Det(Node& node) {
   return Squeeze(Squeeze(Determinant(x, size), -1), -1);
 }
 
+// Matrices whose rows are the first axis, and the batch what comes after it: (m, batch…, k) to (batch…, m, k).
+Tensor BatchFirst(Tensor x) {
+  if (x.rank() < 3) return x;
+  std::vector<int64_t> order = AllAxes(x.rank());
+  std::rotate(order.begin(), order.begin() + 1, order.end() - 1);
+  return Permute(x, order);
+}
+
+// com.microsoft: either factor may be read in another order of its axes than it lies in memory.
+Result FusedMatMul(Node& node) {
+  Tensor a = node.In(0), b = node.In(1);
+  if (node.Int("transBatchA") != 0) a = BatchFirst(a);
+  if (node.Int("transBatchB") != 0) b = BatchFirst(b);
+  if (node.Int("transA") != 0 && a.rank() > 1) a = Transpose(a);
+  if (node.Int("transB") != 0 && b.rank() > 1) b = Transpose(b);
+  const double alpha = node.Float("alpha", 1);
+  return alpha == 1 ? Product(a, b) : Cast(Matmul(Widened(a), Widened(b)) * alpha, a.dtype());
+}
+
 constexpr OpRow kRows[] = {
     {"MatMul", 1, Multiply, 2, 2},
     {"Gemm", 7, Gemm, 2, 3},
     {"Einsum", 12, Einsum, 1, kAny},
     {"Det", 11, Det, 1, 1},
-    {"FusedMatMul", 1,
-     [](Node& node) -> Result {
-       Tensor a = node.In(0), b = node.In(1);
-       if (node.Int("transBatchA") != 0 || node.Int("transBatchB") != 0) return node.Refuse("transposed batches");
-       if (node.Int("transA") != 0) a = Transpose(a);
-       if (node.Int("transB") != 0) b = Transpose(b);
-       return Product(a, b) * node.Float("alpha", 1);
-     },
-     2, 2, kMicrosoft},
+    {"FusedMatMul", 1, FusedMatMul, 2, 2, kMicrosoft},
+    {"TransposeMatMul", 1, FusedMatMul, 2, 2, kMicrosoft},
 };
 
 }  // namespace

@@ -136,6 +136,24 @@ Result SkipLayerNormalization(Node& node) {
   return std::vector<Tensor>{result, Tensor(), Tensor(), sum};
 }
 
+// com.microsoft: what a transformer begins with. Words, their places and (if there are any) segments have a row of
+// numbers each; the rows are added, and normalized over the last axis. Output 1 counts the words of each sentence.
+Result EmbedLayerNormalization(Node& node) {
+  for (const size_t i : {2, 3, 5, 6}) {
+    if (!node.Has(i)) return node.Bad(absl::StrCat("input ", i, " is missing"));
+  }
+  const Tensor ids = node.In(0), table = node.In(2), places = node.In(3);
+  if (ids.rank() != 2 || table.rank() != 2 || places.rank() != 2)
+    return node.Bad("takes (batch, length) and tables (rows, size)");
+  if (node.Has(1) != node.Has(4)) return node.Bad("segments and their table are there together");
+  Tensor sum = Embedding(table, ids) + (node.Has(8) ? Embedding(places, node.In(8)) : Part(places, 0, 0, ids.size(1)));
+  if (node.Has(1)) sum = sum + Embedding(node.In(4), node.In(1));
+  const Tensor normal = Normalized(Widened(sum), {2}, node.Float("epsilon", 1e-12F)).value;
+  const Tensor words =
+      node.Has(7) ? Sum(Cast(node.In(7) == 1, v1::INT32), 1) : node.graph().Zeros({ids.size(0)}, v1::INT32);
+  return std::vector<Tensor>{Cast(normal, table.dtype()) * node.In(5) + node.In(6), words, sum};
+}
+
 constexpr OpRow kRows[] = {
     {"BatchNormalization", 7, BatchNormalization, 5, 5},
     {"InstanceNormalization", 6, InstanceNormalization, 3, 3},
@@ -149,6 +167,7 @@ constexpr OpRow kRows[] = {
     {"MeanVarianceNormalization", 9, MeanVarianceNormalization, 1, 1},
     {"SkipLayerNormalization", 1, SkipLayerNormalization<false>, 3, 5, kMicrosoft},
     {"SkipSimplifiedLayerNormalization", 1, SkipLayerNormalization<true>, 3, 4, kMicrosoft},
+    {"EmbedLayerNormalization", 1, EmbedLayerNormalization, 1, 9, kMicrosoft},
 };
 
 }  // namespace

@@ -74,11 +74,19 @@ Tensor Counts(Node& node, Tensor x, const Window& window, bool with_padding) {
   return Sum(Flat(WindowsOf(ones, window), window), -1);
 }
 
-Result AveragePool(Node& node) {
-  const Tensor x = node.In(0);
+}  // namespace
+
+absl::StatusOr<Tensor> Averaged(Node& node, Tensor x) {
   KILN_ASSIGN_OR_RETURN(const Window window, WindowOf(node, x));
   const Tensor sum = Sum(Flat(WindowsOf(Padded(Widened(x), window, 0), window), window), -1);
   return Cast(sum / Counts(node, x, window, node.Int("count_include_pad") != 0), x.dtype());
+}
+
+namespace {
+
+Result AveragePool(Node& node) {
+  KILN_ASSIGN_OR_RETURN(const Tensor mean, Averaged(node, node.In(0)));
+  return mean;
 }
 
 // The p-th root of the sum of p-th powers.

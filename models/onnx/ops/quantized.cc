@@ -129,10 +129,12 @@ Result QLinearMatMul(Node& node) {
 
 constexpr OpRow kRows[] = {
     {"QuantizeLinear", 10, QuantizeLinear, 2, 3},
-    {"DequantizeLinear", 10, DequantizeLinear, 2, 3},
+    {"DequantizeLinear", 10, DequantizeLinear, 2, 3, kStandard, false, true},
     {"DynamicQuantizeLinear", 11, DynamicQuantizeLinear, 1, 1},
     {"MatMulInteger", 10, MatMulInteger, 2, 4},
     {"QLinearMatMul", 10, QLinearMatMul, 8, 8},
+    {"QuantizeLinear", 1, QuantizeLinear, 2, 3, kMicrosoft},
+    {"DequantizeLinear", 1, DequantizeLinear, 2, 3, kMicrosoft, false, true},
 };
 
 }  // namespace

@@ -24,8 +24,11 @@ Result SizeOf(Node& node) { return node.graph().Number(node.In(0).sizes().Count(
 
 Result Constant(Node& node) {
   if (node.HasAttribute("value")) {
-    KILN_ASSIGN_OR_RETURN(HostTensor value, node.TensorOf("value"));
-    return node.Make(std::move(value));
+    bool narrow = false;
+    KILN_ASSIGN_OR_RETURN(HostTensor read, node.TensorOf("value", &narrow));
+    Value value = node.Make(std::move(read));
+    value.narrow = narrow;
+    return Outputs(std::move(value));
   }
   if (node.HasAttribute("value_int")) return node.graph().Constant(node.Int("value_int"), v1::INT64);
   if (node.HasAttribute("value_float")) return node.graph().Constant(node.Float("value_float"), v1::FLOAT32);

@@ -1,4 +1,4 @@
-// Fourier transforms and the windows before them.
+// Fourier transforms, the windows before them, and the bands after them.
 //
 // Tested by models/onnx/import_test.cc and tests/onnx/onnx_test.py.
 #include <cmath>
@@ -73,25 +73,37 @@ Result Dft(Node& node) {
   if (x.rank() < 2 || axis == x.rank() - 1)
     return node.Bad("the last axis has the parts of a number and is not transformed");
   KILN_ASSIGN_OR_RETURN(const int64_t length, node.Dim(x, axis));
+  const bool inverse = node.Int("inverse") != 0, half = node.Int("onesided") != 0;
   int64_t points = length;
   if (node.Has(1)) {
     KILN_ASSIGN_OR_RETURN(points, node.Integer(1));
+  } else if (half && inverse && length <= kMaxPoints) {
+    // A longer one is refused as it is: where another axis is empty, an axis may be so long that twice it overflows.
+    points = 2 * (length - 1);
   }
   if (points < 1 || points > kMaxPoints)
     return node.Refuse(absl::StrCat("a transform of ", points, " points; up to ", kMaxPoints, " are taken"));
-  const bool inverse = node.Int("inverse") != 0, half = node.Int("onesided") != 0;
   const v1::DType dtype = x.dtype();
   x = Transpose(Widened(x), axis, x.rank() - 2);
-  const int64_t at = x.rank() - 2, last = x.rank() - 1, taken = std::min(length, points);
+  const int64_t at = x.rank() - 2, last = x.rank() - 1,
+                taken = std::min(length, half && inverse ? points / 2 + 1 : points);
   x = Part(x, at, 0, taken);
   const bool complex = x.size(last) == 2;
   Complex parts{Squeeze(Part(x, last, 0, 1), last), complex ? Squeeze(Part(x, last, 1, 2), last) : Tensor()};
-  Complex result;
   if (half && inverse) {
-    // Half of the frequencies stand for all of a real signal: the others are their mirror image.
-    return node.Refuse("the inverse of a one-sided transform");
+    // Half of the frequencies stand for all of a real signal. The others are their mirror image, so each counts twice,
+    // but for the first and, of an even number, the middle one, which are their own.
+    if (!complex || taken < 1)
+      return node.Bad("the inverse of a one-sided transform takes complex numbers, at least one");
+    std::vector<double> times(static_cast<size_t>(taken), 2);
+    times[0] = 1;
+    if (points % 2 == 0 && taken == points / 2 + 1) times.back() = 1;
+    const Tensor weights = node.Make(times, {taken}, parts.real.dtype());
+    const Complex whole{parts.real * weights, parts.imaginary * weights};
+    const Tensor signal = Transformed(node, whole, taken, points, points, true).real;
+    return Cast(Transpose(Unsqueeze(signal, -1), axis, at), dtype);
   }
-  result = Transformed(node, parts, taken, points, half ? points / 2 + 1 : points, inverse);
+  const Complex result = Transformed(node, parts, taken, points, half ? points / 2 + 1 : points, inverse);
   return Cast(Transpose(Stack({result.real, result.imaginary}, -1), axis, at), dtype);
 }
 
@@ -117,12 +129,51 @@ Result Stft(Node& node) {
   return Cast(Stack({result.real, result.imaginary}, -1), x.dtype());
 }
 
+// Which frequencies of a transform a band of hearing is made of, and by how much: triangles whose corners are equally
+// far from each other on the mel scale.
+Result MelWeightMatrix(Node& node) {
+  KILN_ASSIGN_OR_RETURN(const int64_t bands, node.Integer(0));
+  KILN_ASSIGN_OR_RETURN(const int64_t points, node.Integer(1));
+  KILN_ASSIGN_OR_RETURN(const int64_t rate, node.Integer(2));
+  KILN_ASSIGN_OR_RETURN(const std::vector<double> lower, node.Reals(3));
+  KILN_ASSIGN_OR_RETURN(const std::vector<double> upper, node.Reals(4));
+  KILN_ASSIGN_OR_RETURN(const v1::DType dtype, DTypeOf(static_cast<int>(node.Int("output_datatype", 1))));
+  constexpr int64_t kMost = int64_t{1} << 20, kMostElements = int64_t{1} << 24;
+  if (bands < 1 || bands > kMost || points < 1 || points > kMost || bands * (points / 2 + 1) > kMostElements)
+    return node.Bad("bands and points are from 1 to 2^20, and their product to 2^24");
+  if (rate < 1 || lower.size() != 1 || upper.size() != 1 || !(lower[0] >= 0 && lower[0] < upper[0]) ||
+      !(upper[0] <= static_cast<double>(rate) / 2)) {
+    return node.Bad("the edges are from 0 to half of the sample rate, the lower one first");
+  }
+  const auto mel = [](double hertz) { return 2595 * std::log10(1 + hertz / 700); };
+  const double first = mel(lower[0]), step = (mel(upper[0]) - first) / static_cast<double>(bands + 2);
+  const int64_t frequencies = points / 2 + 1;
+  const auto corner = [&](int64_t i) {
+    const double hertz = 700 * (std::pow(10, (first + static_cast<double>(i) * step) / 2595) - 1);
+    const double at = std::floor(static_cast<double>(points + 1) * hertz / static_cast<double>(rate));
+    return std::clamp<int64_t>(static_cast<int64_t>(at), 0, frequencies - 1);
+  };
+  KILN_RETURN_IF_ERROR(node.MayMake(frequencies * bands, dtype));
+  std::vector<double> matrix(static_cast<size_t>(frequencies * bands));
+  for (int64_t band = 0; band < bands; ++band) {
+    const int64_t low = corner(band), middle = corner(band + 1), high = corner(band + 2);
+    const auto set = [&](int64_t at, int64_t part, int64_t whole) {
+      matrix[static_cast<size_t>(at * bands + band)] =
+          whole == 0 ? 1 : static_cast<double>(part) / static_cast<double>(whole);
+    };
+    for (int64_t i = low; i <= middle; ++i) set(i, i - low, middle - low);
+    for (int64_t i = middle; i < high; ++i) set(i, high - i, high - middle);
+  }
+  return node.Make(matrix, {frequencies, bands}, dtype);
+}
+
 constexpr OpRow kRows[] = {
     {"HannWindow", 17, [](Node& node) { return CosineWindow(node, 0.5, 0.5, 0); }, 1, 1},
     {"HammingWindow", 17, [](Node& node) { return CosineWindow(node, 25.0 / 46, 1 - 25.0 / 46, 0); }, 1, 1},
     {"BlackmanWindow", 17, [](Node& node) { return CosineWindow(node, 0.42, 0.5, 0.08); }, 1, 1},
     {"DFT", 17, Dft, 1, 3},
     {"STFT", 17, Stft, 2, 4},
+    {"MelWeightMatrix", 17, MelWeightMatrix, 5, 5},
 };
 
 }  // namespace

@@ -43,6 +43,9 @@ absl::StatusOr<Tensor> SumOfWindows(Node& node, Tensor x, Tensor weight, int64_t
 absl::StatusOr<Tensor> Convolved(Node& node, Tensor x, Tensor weight, Tensor bias, int64_t groups,
                                  const Window& window);
 
+// AveragePool of x, by the node's attributes.
+absl::StatusOr<Tensor> Averaged(Node& node, Tensor x);
+
 }  // namespace kiln::onnx
 
 #endif  // KILN_MODELS_ONNX_OPS_SPATIAL_H_

@@ -27,6 +27,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
 #include "base/account.h"
 #include "base/digest.h"
 #include "kiln/v1/target.pb.h"
@@ -59,9 +60,14 @@ class CarryPlaces {
   // Of a caller. OUT_OF_MEMORY, limit "programs carried", with when to come again.
   absl::StatusOr<std::unique_ptr<Place>> Take(const std::string& whose);
 
+  // For how long whoever has one may neither take nor send anything. Tests want less, and say so before the first call.
+  absl::Duration longest_silence() const { return longest_silence_; }
+  void set_longest_silence(absl::Duration silence) { longest_silence_ = silence; }
+
  private:
   void GiveBack(const std::string& whose);
 
+  absl::Duration longest_silence_ = absl::Minutes(1);
   absl::Mutex mutex_;
   size_t taken_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::flat_hash_map<std::string, size_t> of_ ABSL_GUARDED_BY(mutex_);

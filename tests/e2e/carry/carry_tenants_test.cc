@@ -168,5 +168,18 @@ TEST_F(CarryTest, PlacesComeBack) {
   EXPECT_TRUE(Eventually([&] { return account.used(Quota::kInFlight) == 0; }));
 }
 
+// Whose client is there but does nothing loses it, too.
+TEST_F(CarryTest, PlacesOfTheSilentComeBack) {
+  Begin("k", Tenant("a") + Operator());
+  server_->engine().carry_places().set_longest_silence(absl::Milliseconds(50));
+  Account& account = *server_->engine().accounts().Of("op");
+  const auto op = As("op");
+  grpc::ClientContext context;
+  v1::ImportResponse response;
+  const auto silent = op->debug->Import(&context, &response);
+  EXPECT_EQ(silent->Finish().error_code(), grpc::StatusCode::CANCELLED);
+  EXPECT_TRUE(Eventually([&] { return account.used(Quota::kInFlight) + account.used(Quota::kHostBytes) == 0; }));
+}
+
 }  // namespace
 }  // namespace kiln::e2e

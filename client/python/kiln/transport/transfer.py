@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Callable, Iterator, Optional
 
+from google.protobuf.message import DecodeError
+
 from kiln.encode import buffer_ref, field, varint
 from kiln.errors import Internal
 from kiln.v1 import buffer_service_pb2
@@ -98,4 +100,7 @@ def chunk_of(message: bytes) -> memoryview:
                 break
         if at + length == len(view):
             return view[at:]
-    return memoryview(buffer_service_pb2.ReadResponse.FromString(message).chunk)
+    try:
+        return memoryview(buffer_service_pb2.ReadResponse.FromString(message).chunk)
+    except DecodeError:
+        raise Internal("the server sent a piece of a buffer that cannot be read") from None

@@ -237,9 +237,7 @@ final class Requests {
         GradientRequest.Builder request = GradientRequest.newBuilder().setGraph(r.graph());
         r.list("wrt").forEach(slot -> request.addWrtSlot(slot.getAsInt()));
         return graph(
-                one(r).client
-                        .gradientAsync(request.build(), CallOptions.DEFAULT)
-                        .join()
+                waited(one(r).client.gradientAsync(request.build(), CallOptions.DEFAULT))
                         .getGraph());
     }
 
