@@ -2,7 +2,6 @@
 // none that uses the folder meanwhile.
 #include <CLI/CLI.hpp>
 #include <cstdio>
-#include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -16,6 +15,7 @@
 #include "base/store/disk_store.h"
 #include "client/cli/command.h"
 #include "client/cli/text/json_text.h"
+#include "client/cli/text/output.h"
 #include "client/cli/text/table.h"
 
 namespace kiln::cli {
@@ -153,13 +153,6 @@ absl::Status Verify(const Flags& flags) {
   return MakeError(v1::CORRUPT_ENTRY, absl::StrCat(worse, " of ", good + worse, " stored programs are not as written"));
 }
 
-absl::Status WriteText(const std::string& path, const std::string& text) {
-  std::ofstream file(path, std::ios::binary);
-  file << text;
-  file.close();
-  return file ? absl::OkStatus() : absl::UnavailableError(absl::StrCat("cannot write ", path));
-}
-
 // The programs as a list, each once whatever it was compiled by and for.
 absl::Status ExportList(const Flags& flags, const std::vector<store::ListedEntry>& entries) {
   std::vector<store::WarmProgram> programs;
@@ -169,7 +162,7 @@ absl::Status ExportList(const Flags& flags, const std::vector<store::ListedEntry
     if (!seen.emplace(entry.header->graph_hash(), entry.header->options()).second) continue;
     programs.push_back({*GraphHash::FromBytes(entry.header->graph_hash()), entry.header->options()});
   }
-  KILN_RETURN_IF_ERROR(WriteText(flags.file, store::PrintWarmList(programs)));
+  KILN_RETURN_IF_ERROR(WriteText(store::PrintWarmList(programs), flags.file));
   Tell(flags, absl::StrCat(programs.size(), " programs listed in ", flags.file, "\n"),
        {{"programs", programs.size()}, {"file", flags.file}});
   return absl::OkStatus();

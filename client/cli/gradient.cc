@@ -1,7 +1,5 @@
 // kiln gradient: a graph's gradient, as a graph.
 #include <CLI/CLI.hpp>
-#include <cstdio>
-#include <fstream>
 #include <memory>
 #include <utility>
 
@@ -12,6 +10,7 @@
 #include "client/cli/command.h"
 #include "client/cli/text/graph_file.h"
 #include "client/cli/text/json_text.h"
+#include "client/cli/text/output.h"
 
 namespace kiln::cli {
 namespace {
@@ -34,17 +33,6 @@ absl::StatusOr<uint32_t> SlotNamed(const v1::Graph& graph, const std::string& wo
       absl::StrCat("the graph has no PARAM ", word, "; it has ", absl::StrJoin(names, ", ")));
 }
 
-absl::Status Write(const std::string& text, const std::string& output) {
-  if (output.empty()) {
-    std::fwrite(text.data(), 1, text.size(), stdout);
-    return absl::OkStatus();
-  }
-  std::ofstream stream(output, std::ios::binary | std::ios::trunc);
-  stream << text;
-  stream.close();
-  return stream ? absl::OkStatus() : absl::UnavailableError(absl::StrCat("cannot write ", output));
-}
-
 absl::Status Gradient(Cli& cli, const Flags& flags) {
   KILN_ASSIGN_OR_RETURN(cli.graph, ReadGraph(flags.graph));
   client::GradientOptions options;
@@ -62,9 +50,9 @@ absl::Status Gradient(Cli& cli, const Flags& flags) {
   }
   KILN_ASSIGN_OR_RETURN(const auto client, cli.Connect());
   KILN_ASSIGN_OR_RETURN(const v1::GradientResponse gradient, client->Gradient(cli.graph, options));
-  if (flags.json) return Write(MessageJson(gradient), flags.output);
+  if (flags.json) return WriteText(MessageJson(gradient), flags.output);
   if (!flags.output.empty()) return WriteGraph(gradient.graph(), flags.output);
-  return Write(PrintGraph(gradient.graph()), flags.output);
+  return WriteText(PrintGraph(gradient.graph()), flags.output);
 }
 
 }  // namespace

@@ -1,7 +1,5 @@
 // kiln graph: what can be said of a graph without running it.
 #include <CLI/CLI.hpp>
-#include <cstdio>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/escaping.h"
@@ -11,6 +9,7 @@
 #include "base/graph/graph_text.h"
 #include "client/cli/command.h"
 #include "client/cli/text/json_text.h"
+#include "client/cli/text/output.h"
 #include "client/cli/text/stages.h"
 #include "client/cli/text/svg.h"
 #include "kiln/v1/debug_service.pb.h"
@@ -25,17 +24,6 @@ struct Flags {
   std::string source;
   bool json = false;
 };
-
-absl::Status Emit(const std::string& text, const std::string& output) {
-  if (output.empty()) {
-    std::fwrite(text.data(), 1, text.size(), stdout);
-    return absl::OkStatus();
-  }
-  std::ofstream stream(output, std::ios::binary | std::ios::trunc);
-  stream << text;
-  stream.close();
-  return stream ? absl::OkStatus() : absl::UnavailableError(absl::StrCat("cannot write ", output));
-}
 
 // The first of the compiler's stages, on which all others go on: of a program that the server has this is its graph.
 constexpr char kFirstStage[] = "normalise";
@@ -73,12 +61,12 @@ absl::Status Hash(Cli& cli, const Flags& flags) {
     KILN_ASSIGN_OR_RETURN(const GraphHash hash, HashGraph(cli.graph));
     hex = hash.Hex();
   }
-  return Emit(flags.json ? JsonText({{"hash", hex}}) : hex + "\n", flags.output);
+  return WriteText(flags.json ? JsonText({{"hash", hex}}) : hex + "\n", flags.output);
 }
 
 absl::Status Print(Cli& cli, const Flags& flags) {
   KILN_RETURN_IF_ERROR(ReadOrAsk(cli, flags));
-  return Emit(flags.json ? MessageJson(cli.graph) : PrintGraph(cli.graph), flags.output);
+  return WriteText(flags.json ? MessageJson(cli.graph) : PrintGraph(cli.graph), flags.output);
 }
 
 // The graph as it is, or as the server's compiler has it at a stage.
@@ -86,14 +74,14 @@ absl::Status Svg(Cli& cli, const Flags& flags) {
   if (flags.stage.empty()) {
     KILN_RETURN_IF_ERROR(ReadOrAsk(cli, flags));
     KILN_ASSIGN_OR_RETURN(const std::string svg, GraphToSvg(cli.graph));
-    return Emit(svg, flags.output);
+    return WriteText(svg, flags.output);
   }
   KILN_RETURN_IF_ERROR(ReadUnlessHash(cli, flags.graph));
   KILN_ASSIGN_OR_RETURN(const v1::ExplainResponse::Stage stage, AskStage(cli, flags, flags.stage));
-  if (!IsGraph(stage)) return Emit(TextToSvg(stage.name(), stage.text()), flags.output);
+  if (!IsGraph(stage)) return WriteText(TextToSvg(stage.name(), stage.text()), flags.output);
   KILN_ASSIGN_OR_RETURN(const v1::Graph graph, ParseGraph(stage.text()));
   KILN_ASSIGN_OR_RETURN(const std::string svg, GraphToSvg(graph));
-  return Emit(svg, flags.output);
+  return WriteText(svg, flags.output);
 }
 
 using Action = absl::Status (*)(Cli&, const Flags&);

@@ -132,7 +132,7 @@ ModelProto Forest(int64_t target) {
 
 TEST(ConstantBytes, AForestWithManyTargetsIsRefusedBeforeItsTableIsMade) {
   ExpectTooManyBytes(Imported(Forest(0), kMiB));
-  // A weight that is nobody's is found when the table is filled.
+  // There is no target -1, which is seen as the table is filled: with too little memory left nothing is filled.
   ExpectRefused(Imported(Forest(-1), 5 * kMiB), "a weight for target -1 of 1048576");
   ExpectTooManyBytes(Imported(Forest(-1), kMiB));
   const auto made = Imported(Forest(0), 5 * kMiB);

@@ -14,8 +14,6 @@
 //   OUT_OF_MEMORY     limit "entry bytes", "disk bytes" or "programs carried"
 //   CORRUPT_ENTRY     what is no bundle, or no entry that this server's key has sealed; with the entry's place
 //   QUOTA_EXCEEDED    of its owner's disk, or of its caller's memory
-#include <grpcpp/alarm.h>
-
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -29,63 +27,15 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
-#include "absl/time/clock.h"
-#include "absl/time/time.h"
 #include "base/error.h"
 #include "base/store/bundle_pieces.h"
 #include "kiln/v1/debug_service.pb.h"
+#include "server/services/requests/silence_watch.h"
 #include "server/services/rpcs.h"
 #include "server/services/transfer.h"
 
 namespace kiln::server {
 namespace {
-
-// Cancels a call whose client has been silent for too long. An alarm that was cancelled still calls, so this may
-// outlive the call, of which it then knows nothing.
-class SilenceWatch : public std::enable_shared_from_this<SilenceWatch> {
- public:
-  SilenceWatch(const grpc::CallbackServerContext& context, absl::Duration longest)
-      : longest_(longest), context_(&context) {}
-
-  void Begin() {
-    absl::MutexLock lock(&mutex_);
-    Set();
-  }
-  // A message has come or gone; or it is this server that has something to do, and then no more.
-  void Heard(bool working = false) {
-    absl::MutexLock lock(&mutex_);
-    ++heard_;
-    working_ = working;
-  }
-  void End() {
-    absl::MutexLock lock(&mutex_);
-    context_ = nullptr;
-    if (alarm_ != nullptr) alarm_->Cancel();
-  }
-
- private:
-  void Set() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    alarm_ = std::make_unique<grpc::Alarm>();
-    alarm_->Set(absl::ToChronoTime(absl::Now() + longest_), [self = shared_from_this(), heard = heard_](bool) mutable {
-      // The alarm keeps this function, and is kept by what it holds.
-      std::exchange(self, nullptr)->Look(heard);
-    });
-  }
-  // `heard`: when the alarm was set.
-  void Look(uint64_t heard) {
-    absl::MutexLock lock(&mutex_);
-    if (context_ == nullptr) return;
-    if (heard == heard_ && !working_) context_->TryCancel();
-    Set();
-  }
-
-  const absl::Duration longest_;
-  absl::Mutex mutex_;
-  const grpc::CallbackServerContext* context_ ABSL_GUARDED_BY(mutex_);
-  std::unique_ptr<grpc::Alarm> alarm_ ABSL_GUARDED_BY(mutex_);
-  uint64_t heard_ ABSL_GUARDED_BY(mutex_) = 0;
-  bool working_ ABSL_GUARDED_BY(mutex_) = false;
-};
 
 // `Reactor`: UploadReactor or DownloadReactor. One thing at a time is under way: a read or write of gRPC's, or work.
 template <typename Reactor>

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "client/cli/text/error_text.h"
 #include "client/cli/text/graph_file.h"
+#include "client/cli/text/output.h"
 #include "client/cli/text/table.h"
 #include "client/cli/text/tensor_text.h"
 
@@ -18,6 +19,21 @@ namespace {
 using client::HostTensor;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+
+TEST(OutputTest, AFileHasWhatWasWrittenLast) {
+  const std::string file = ::testing::TempDir() + "/output";
+  ASSERT_TRUE(WriteText("a longer text\n", file).ok());
+  ASSERT_TRUE(WriteText("text\n", file).ok());
+  std::ifstream stream(file);
+  EXPECT_EQ(std::string(std::istreambuf_iterator<char>(stream), {}), "text\n");
+  EXPECT_EQ(WriteText("text\n", "/no/such/folder/output").message(), "cannot write /no/such/folder/output");
+}
+
+TEST(OutputTest, WithoutANameItIsTheStandardOutput) {
+  ::testing::internal::CaptureStdout();
+  ASSERT_TRUE(WriteText("text\n", "").ok());
+  EXPECT_EQ(::testing::internal::GetCapturedStdout(), "text\n");
+}
 
 TEST(TableTest, TextStandsLeftAndNumbersRight) {
   EXPECT_EQ(TableText({{"name", "time"}, {"a", "1.5 ms"}, {"longer", "200 us"}, {"µ", "-"}}),
@@ -98,7 +114,8 @@ TEST(GraphFileTest, ErrorsNameFileAndLine) {
   const auto uop = ReadGraph(WriteFile("bad.uop", "0 ADD [1"));
   EXPECT_THAT(uop.status().message(), HasSubstr("bad.uop: "));
   EXPECT_THAT(ReadGraph(WriteFile("bad.pb", "\xff\xff")).status().message(), HasSubstr("bad.pb: no serialized"));
-  EXPECT_THAT(ReadGraph(WriteFile("bad.png", "")).status().message(), HasSubstr("ends in .uop, .txtpb, .pb or .kgraph"));
+  EXPECT_THAT(ReadGraph(WriteFile("bad.png", "")).status().message(),
+              HasSubstr("ends in .uop, .txtpb, .pb or .kgraph"));
   EXPECT_EQ(ReadGraph("/nowhere.uop").status().code(), absl::StatusCode::kNotFound);
 }
 

@@ -23,8 +23,8 @@ namespace {
 // Where the first tensor begins is a multiple of this.
 constexpr size_t kAlignment = 64;
 
-// A header of more bytes is none.
-constexpr uint64_t kMostHeader = 100 << 20;
+// What claims a longer header is no such file.
+constexpr uint64_t kMaxHeaderBytes = 100 << 20;
 
 absl::Status Unlike(absl::string_view what) { return MakeError(v1::BAD_ARGUMENT, what); }
 
@@ -64,7 +64,7 @@ absl::StatusOr<std::map<uint32_t, HostTensor>> ConstantsOf(absl::string_view fil
   if (file.size() < 8) return Unlike("it is too short for a .safetensors");
   const uint64_t length = LengthAt(file);
   const absl::string_view rest = file.substr(8);
-  if (length > kMostHeader || length > rest.size())
+  if (length > kMaxHeaderBytes || length > rest.size())
     return Unlike(absl::StrCat("it has no header of ", length, " bytes"));
   const absl::string_view text = rest.substr(0, length);
   const nlohmann::json header = nlohmann::json::parse(text.begin(), text.end(), nullptr, /*allow_exceptions=*/false);

@@ -16,10 +16,11 @@ namespace {
 using namespace client;  // NOLINT: the builder's functions are this room's words
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-// More heads than any row has elements are a mistake, and products with them must not overflow.
-constexpr int64_t kMostHeads = int64_t{1} << 20;
+// Of heads, and of the pairs that a head is turned by: more than any row has elements are a mistake, and products with
+// them must not overflow.
+constexpr int64_t kMaxHeads = int64_t{1} << 20;
 
-bool AreHeads(int64_t heads) { return heads >= 1 && heads <= kMostHeads; }
+bool AreHeads(int64_t heads) { return heads >= 1 && heads <= kMaxHeads; }
 
 struct Scoring {
   double scale;
@@ -102,7 +103,7 @@ absl::StatusOr<Tensor> Masked(Node& node, const Inputs& in) {
 Result OfProjected(Node& node, Tensor projected, Tensor mask, Tensor past, Tensor bias) {
   if (!projected.valid()) return projected;
   const int64_t heads = node.Int("num_heads");
-  if (!AreHeads(heads)) return node.Bad(absl::StrCat("num_heads is from 1 to ", kMostHeads));
+  if (!AreHeads(heads)) return node.Bad(absl::StrCat("num_heads is from 1 to ", kMaxHeads));
   if (node.Int("do_rotary") != 0)
     return node.Refuse("do_rotary without angles; RotaryEmbedding and MultiHeadAttention");
   KILN_ASSIGN_OR_RETURN(const int64_t width, node.Dim(projected, 2));
@@ -158,7 +159,7 @@ Tensor Unpacked(Tensor packed, int64_t i) { return Permute(Squeeze(Part(packed, 
 // Queries, keys and values were projected before.
 Result MultiHeadAttention(Node& node) {
   const int64_t heads = node.Int("num_heads");
-  if (!AreHeads(heads)) return node.Bad(absl::StrCat("num_heads is from 1 to ", kMostHeads));
+  if (!AreHeads(heads)) return node.Bad(absl::StrCat("num_heads is from 1 to ", kMaxHeads));
   if (node.Has(8) || node.Has(9))
     return node.Refuse("a cache that is changed in place; past_key and past_value are taken");
   const Tensor query = node.In(0), key = node.In(1), value = node.In(2), bias = node.In(3);
@@ -213,7 +214,7 @@ Result MultiHeadAttention(Node& node) {
 Result RotaryEmbedding(Node& node) {
   const Tensor x = node.In(0), positions = Cast(node.In(1), v1::INT64), table = node.In(2);
   KILN_ASSIGN_OR_RETURN(const int64_t pairs, node.Dim(table, 1));
-  if (table.rank() != 2 || pairs < 1 || pairs > kMostHeads) return node.Bad("cos_cache is (positions, pairs)");
+  if (table.rank() != 2 || pairs < 1 || pairs > kMaxHeads) return node.Bad("cos_cache is (positions, pairs)");
   int64_t heads = node.Int("num_heads"), turned = node.Int("rotary_embedding_dim");
   if (node.Int("is_packed_batching") != 0) return node.Refuse("is_packed_batching: rows of several lengths in one");
   if (x.rank() == 3 && heads == 0) {

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/graph/graph_hash.h"
 #include "kiln/v1/buffer_service.grpc.pb.h"
@@ -159,9 +159,9 @@ absl::Status Measures::ConnectBare(const std::string& address) {
 }
 
 absl::StatusOr<double> Measures::Seconds(const std::string& what, bool bare, int64_t count) {
-  const absl::Time begun = absl::Now();
+  const absl::Time begun = SteadyNow();
   KILN_RETURN_IF_ERROR(Many(what, bare, count));
-  return absl::ToDoubleSeconds(absl::Now() - begun);
+  return absl::ToDoubleSeconds(SteadyNow() - begun);
 }
 
 absl::Status Measures::Many(const std::string& what, bool bare, int64_t count) {
