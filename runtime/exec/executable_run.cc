@@ -67,6 +67,8 @@ void ExecutableRun::Run() {
     observer_->OnRun({program_->device().name(), queue_seconds, device_seconds, launches, status.code(),
                       control_.account, control_.trace});
   }
+  // Whoever is called may tell a client, who then has room for as much memory as this run has used.
+  for (hal::BufferSlice& slice : parameters_) slice = hal::BufferSlice();
   RunCallback callback = std::move(callback_);
   if (status.ok()) {
     callback(RunResult{absl::MakeSpan(results_), queue_seconds, device_seconds});
@@ -175,7 +177,6 @@ absl::Status ExecutableRun::Walk(uint32_t& launches) {
 }
 
 void ExecutableRun::Recycle() {
-  for (hal::BufferSlice& slice : parameters_) slice = hal::BufferSlice();
   for (hal::BufferSlice& slice : results_) slice = hal::BufferSlice();
   for (std::shared_ptr<hal::Buffer>& made : prepared_) made = nullptr;
   // The last reference may be this one, and then the pool goes with it, and this

@@ -7,8 +7,6 @@
 #ifndef KILN_SERVER_COMPILE_WORKER_COMPILE_WORKERS_H_
 #define KILN_SERVER_COMPILE_WORKER_COMPILE_WORKERS_H_
 
-#include <sys/types.h>
-
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -23,8 +21,10 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "base/clock.h"
+#include "server/compile_worker/job_pieces.h"
 #include "server/compile_worker/quarantine.h"
 #include "server/compile_worker/sealed_memory.h"
+#include "server/compile_worker/zygote_process.h"
 #include "server/engine/programs/compile_fn.h"
 #include "server/metrics/metrics.h"
 
@@ -97,17 +97,13 @@ class CompileWorkers {
   };
 
   CompileWorkers(CompileWorkersOptions options, std::string warm)
-      : options_(std::move(options)), warm_(std::move(warm)) {}
+      : options_(std::move(options)), zygote_(options_.binary, options_.memory_bytes, std::move(warm)) {}
 
-  absl::Status StartZygote() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void EndZygote() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::StatusOr<std::unique_ptr<Worker>> Fork() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::StatusOr<std::unique_ptr<Worker>> Take(const TrustDomain& domain);
+  absl::StatusOr<std::unique_ptr<Worker>> Take(const CompileFor& whom);
   void PutBack(std::unique_ptr<Worker> worker);
   void EndIdleUntilStopped();
-  // Has a worker do the job, and hands what it answered to `take`. `name`: of what is asked for, the same each time.
-  absl::Status Do(const v1::CompileJob& job, absl::FunctionRef<Digest()> name, const CompileFor& whom,
-                  absl::FunctionRef<absl::Status(v1::CompileJobResult)> take);
+  // Has a worker do the job, and hands what it answered to `take`.
+  absl::Status Do(JobPieces& job, const CompileFor& whom, absl::FunctionRef<absl::Status(v1::CompileJobResult)> take);
   void Count(WorkerExit cause) const {
     if (options_.metrics != nullptr) options_.metrics->compile_worker_exits.Add(1, cause);
   }
@@ -115,11 +111,9 @@ class CompileWorkers {
   absl::Status Wait(const Worker& worker, const runtime::hal::LaunchControl& control, absl::Time end);
 
   const CompileWorkersOptions options_;
-  const std::string warm_;  // a job, serialized
+  ZygoteProcess zygote_;
   Quarantine quarantine_;
   mutable absl::Mutex mutex_;
-  pid_t zygote_ ABSL_GUARDED_BY(mutex_) = 0;
-  Descriptor to_zygote_ ABSL_GUARDED_BY(mutex_);
   Bell bell_;                                                          // for who ends them
   std::vector<std::unique_ptr<Worker>> idle_ ABSL_GUARDED_BY(mutex_);  // who waits longest first
   CompileWorkersStats stats_ ABSL_GUARDED_BY(mutex_);

@@ -97,10 +97,12 @@ absl::Status FailureOf(const v1::CompileJobResult& result) {
   return absl::Status(code, failure.message());
 }
 
-// All but the graph.
-v1::CompileJob WithoutGraph(const v1::Target& target, const compiler::Options& options,
-                            const compiler::CompileObserver* observer) {
+}  // namespace
+
+v1::CompileJob ToJob(const v1::Graph& graph, const v1::Target& target, const compiler::Options& options,
+                     const compiler::CompileObserver* observer) {
   v1::CompileJob job;
+  *job.mutable_graph() = graph;
   *job.mutable_target() = target;
   job.set_watched(observer != nullptr);
   if (observer != nullptr) {
@@ -126,24 +128,6 @@ v1::CompileJob WithoutGraph(const v1::Target& target, const compiler::Options& o
   to.set_limits(&limits, sizeof(limits));
   return job;
 }
-
-}  // namespace
-
-v1::CompileJob ToJob(const v1::Graph& graph, const v1::Target& target, const compiler::Options& options,
-                     const compiler::CompileObserver* observer) {
-  v1::CompileJob job = WithoutGraph(target, options, observer);
-  *job.mutable_graph() = graph;
-  return job;
-}
-
-LentJob::LentJob(const v1::Graph& graph, const v1::Target& target, const compiler::Options& options,
-                 const compiler::CompileObserver* observer)
-    : job_(WithoutGraph(target, options, observer)) {
-  // Nobody can change it by job(), and the destructor takes it out again.
-  job_.unsafe_arena_set_allocated_graph(const_cast<v1::Graph*>(&graph));
-}
-
-LentJob::~LentJob() { job_.unsafe_arena_release_graph(); }
 
 v1::CompileJob ToJob(const v1::GradientRequest& request, const compiler::Limits& limits) {
   v1::CompileJob job;

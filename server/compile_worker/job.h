@@ -16,23 +16,6 @@ namespace kiln::server {
 v1::CompileJob ToJob(const v1::Graph& graph, const v1::Target& target, const compiler::Options& options,
                      const compiler::CompileObserver* observer);
 
-// The same job, which does not copy its graph: of a large one, making and freeing a copy takes longer than whoever
-// waits may have to wait once it is not wanted any more.
-class LentJob {
- public:
-  // `graph` outlives this.
-  LentJob(const v1::Graph& graph, const v1::Target& target, const compiler::Options& options,
-          const compiler::CompileObserver* observer);
-  ~LentJob();
-  LentJob(const LentJob&) = delete;
-  LentJob& operator=(const LentJob&) = delete;
-
-  const v1::CompileJob& job() const { return job_; }
-
- private:
-  v1::CompileJob job_;
-};
-
 // The options of a job; INVALID_ARGUMENT if its limits are none.
 absl::StatusOr<compiler::Options> OptionsOf(const v1::CompileJob& job);
 

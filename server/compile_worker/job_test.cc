@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "kiln/v1/compile_job.pb.h"
+#include "server/compile_worker/job_pieces.h"
 
 namespace kiln::server {
 namespace {
@@ -66,16 +67,65 @@ TEST(CompileJob, TextsThatNobodyReadsAreNotMade) {
   EXPECT_EQ(all.heard, "first!2;second!3;");
 }
 
-TEST(LentJob, HasTheGraphAndLeavesItToItsOwner) {
+v1::CompileJob Together(JobPieces& pieces) {
+  std::string bytes;
+  pieces.Begin();
+  while (const v1::CompileJob* piece = pieces.Next()) piece->AppendToString(&bytes);
+  v1::CompileJob job;
+  EXPECT_TRUE(job.ParseFromString(bytes));
+  return job;
+}
+
+v1::Graph GraphOf(uint32_t nodes) {
   v1::Graph graph;
-  for (uint32_t i = 0; i < 100; ++i) graph.add_nodes()->add_src(i);
-  const std::string before = graph.SerializeAsString();
-  {
-    const LentJob lent(graph, {}, {}, nullptr);
-    EXPECT_EQ(&lent.job().graph(), &graph);
-    EXPECT_EQ(lent.job().SerializeAsString(), ToJob(graph, {}, {}, nullptr).SerializeAsString());
+  graph.set_dialect(v1::LEGACY_2025);
+  for (uint32_t i = 0; i < nodes; ++i) graph.add_nodes()->add_src(i);
+  return graph;
+}
+
+TEST(JobPieces, AreTheJobAndLeaveTheGraphToItsOwner) {
+  for (const uint32_t nodes : {0u, 1u, 2048u, 5000u}) {
+    const v1::Graph graph = GraphOf(nodes);
+    const std::string before = graph.SerializeAsString();
+    {
+      JobPieces pieces(graph, {}, {}, nullptr);
+      EXPECT_EQ(&pieces.graph(), &graph);
+      for (int time = 0; time < 2; ++time)
+        EXPECT_EQ(Together(pieces).SerializeAsString(), ToJob(graph, {}, {}, nullptr).SerializeAsString());
+    }
+    EXPECT_EQ(graph.SerializeAsString(), before);
   }
-  EXPECT_EQ(graph.SerializeAsString(), before);
+}
+
+TEST(JobPieces, AreAGradientsJob) {
+  v1::GradientRequest request;
+  *request.mutable_graph() = GraphOf(5000);
+  request.set_result(1);
+  request.add_wrt_slot(2);
+  request.add_wrt_slot(3);
+  request.set_cotangent_slot(0);
+  request.set_include_results(true);
+  const compiler::Limits limits;
+  JobPieces pieces(request, limits);
+  EXPECT_EQ(Together(pieces).SerializeAsString(), ToJob(request, limits).SerializeAsString());
+  // Who adds one sets it above, and in job_pieces.cc.
+  EXPECT_EQ(v1::GradientRequest::descriptor()->field_count(), 5);
+  EXPECT_EQ(v1::Graph::descriptor()->field_count(), 2);
+}
+
+TEST(JobPieces, HaveAName) {
+  const auto name = [](const v1::Graph& graph, const compiler::Options& options) {
+    JobPieces pieces(graph, {}, options, nullptr);
+    return *pieces.Name([] { return absl::OkStatus(); });
+  };
+  v1::Graph graph = GraphOf(5000);
+  const Digest first = name(graph, {});
+  EXPECT_EQ(name(graph, {}), first);
+  EXPECT_NE(name(graph, {.fast_math = true}), first);
+  graph.mutable_nodes(4999)->set_tag("another");
+  EXPECT_NE(name(graph, {}), first);
+  JobPieces pieces(graph, {}, {}, nullptr);
+  EXPECT_TRUE(absl::IsCancelled(pieces.Name([] { return absl::CancelledError("gone"); }).status()));
 }
 
 // What the compiler says of its parts comes back in the server's own time, also of a job that nobody watches.

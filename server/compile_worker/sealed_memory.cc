@@ -83,12 +83,17 @@ absl::StatusOr<Descriptor> SealedMemory(absl::string_view bytes) {
   return memory;
 }
 
-absl::StatusOr<Descriptor> SealedMessage(const google::protobuf::MessageLite& message,
-                                         absl::FunctionRef<absl::Status()> wanted) {
+absl::StatusOr<Descriptor> SealedMessages(absl::FunctionRef<const google::protobuf::MessageLite*()> next,
+                                          absl::FunctionRef<absl::Status()> wanted) {
   KILN_ASSIGN_OR_RETURN(Descriptor memory, NewMemory());
   Pieces pieces(memory, wanted);
   google::protobuf::io::CopyingOutputStreamAdaptor stream(&pieces, kPiece);
-  const bool written = message.SerializeToZeroCopyStream(&stream) && stream.Flush();
+  bool written = true;
+  while (const google::protobuf::MessageLite* message = written ? next() : nullptr) {
+    KILN_RETURN_IF_ERROR(wanted());
+    written = message->SerializeToZeroCopyStream(&stream);
+  }
+  written = written && stream.Flush();
   KILN_RETURN_IF_ERROR(pieces.status());
   if (!written) return absl::UnavailableError("the message is larger than any can be");
   KILN_RETURN_IF_ERROR(Seal(memory));

@@ -38,10 +38,10 @@ class Descriptor {
 // `bytes`, of which nobody can change or cut any. UNAVAILABLE if the system gives no memory for them.
 absl::StatusOr<Descriptor> SealedMemory(absl::string_view bytes);
 
-// The same of a message as it travels, written piece by piece: a large one takes many milliseconds. The error of
-// `wanted`, which is asked for each, once it has one.
-absl::StatusOr<Descriptor> SealedMessage(const google::protobuf::MessageLite& message,
-                                         absl::FunctionRef<absl::Status()> wanted);
+// The same of messages as they travel, one after the other, as often as `next` returns one that is not null; each is
+// measured as a whole, then written piece by piece. The error of `wanted`, which is asked for each, once it has one.
+absl::StatusOr<Descriptor> SealedMessages(absl::FunctionRef<const google::protobuf::MessageLite*()> next,
+                                          absl::FunctionRef<absl::Status()> wanted);
 
 // What is in it. `fd` may be any descriptor at all: INVALID_ARGUMENT for what is no sealed memory, and for more than
 // `max_bytes`.

@@ -34,19 +34,21 @@ TEST(SealedMemory, HasWhatItWasGivenForGood) {
   EXPECT_FALSE(ReadSealed(memory->get(), bytes.size() - 1).ok());
 }
 
-TEST(SealedMessage, IsTheMessage) {
+TEST(SealedMessages, AreTheMessages) {
   for (const v1::Graph& graph : {v1::Graph(), Large()}) {
-    const auto memory = SealedMessage(graph, [] { return absl::OkStatus(); });
+    int left = 2;
+    const auto memory = SealedMessages([&] { return left-- > 0 ? &graph : nullptr; }, [] { return absl::OkStatus(); });
     ASSERT_TRUE(memory.ok()) << memory.status();
     ExpectSealed(*memory);
-    EXPECT_TRUE(*ReadSealed(memory->get(), kMax) == graph.SerializeAsString());
+    EXPECT_TRUE(*ReadSealed(memory->get(), kMax) == graph.SerializeAsString() + graph.SerializeAsString());
   }
 }
 
-TEST(SealedMessage, NoMoreOfItIsWrittenThanIsWanted) {
+TEST(SealedMessages, NoMoreIsWrittenThanIsWanted) {
   int asked = 0;
-  const auto memory =
-      SealedMessage(Large(), [&] { return ++asked < 3 ? absl::OkStatus() : absl::CancelledError("gone"); });
+  const v1::Graph graph = Large();
+  const auto memory = SealedMessages([&] { return &graph; },
+                                     [&] { return ++asked < 3 ? absl::OkStatus() : absl::CancelledError("gone"); });
   EXPECT_TRUE(absl::IsCancelled(memory.status())) << memory.status();
   EXPECT_LE(asked, 4);
 }

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <random>
@@ -23,6 +24,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "kiln/v1/compile_job.pb.h"
 #include "server/compile_worker/fault_folder.h"
@@ -273,15 +275,59 @@ TEST_F(CompileWorkersTest, AWorkerWithNothingToDoEndsAndTheZygoteStays) {
   EXPECT_EQ(workers_->stats().killed, 0u) << "that is for what was stopped";
 }
 
+// Until it is gone, if it is not yet.
+void AwaitEnd(pid_t process) {
+  const int watched = static_cast<int>(syscall(SYS_pidfd_open, process, 0));
+  if (watched < 0) return;
+  pollfd ended = {watched, POLLIN, 0};
+  EXPECT_EQ(poll(&ended, 1, 60'000), 1);
+  close(watched);
+}
+
+TEST_F(CompileWorkersTest, WhoWaitsForASlowZygoteMayGo) {
+  Start();
+  const pid_t zygote = ParentOf(ProcessOf(*Compile("good")));
+  ASSERT_EQ(kill(zygote, SIGSTOP), 0);
+  // One waits for the zygote, the other for the one.
+  std::vector<std::thread> callers;
+  for (int domain = 1; domain <= 2; ++domain) {
+    callers.emplace_back([this, domain] {
+      const absl::Time begin = SteadyNow();
+      EXPECT_EQ(CodeOf(Compile("good", domain, begin + absl::Milliseconds(50)).status()), v1::DEADLINE_PASSED);
+      EXPECT_LT(SteadyNow() - begin, absl::Seconds(10));
+    });
+  }
+  for (std::thread& caller : callers) caller.join();
+  ASSERT_EQ(kill(zygote, SIGCONT), 0);
+  const auto next = Compile("good", 3);
+  ASSERT_TRUE(next.ok()) << next.status();
+  EXPECT_EQ(ParentOf(ProcessOf(*next)), zygote) << "it was slow, not broken";
+  EXPECT_EQ(workers_->stats().born, 2u) << "a worker whose caller has gone is nobody's";
+}
+
+TEST_F(CompileWorkersTest, AZygoteThatIsKilledIsNobodysFault) {
+  Start({.idle = 2});
+  // Two workers of one domain: the second is born while the first is busy.
+  const pid_t first = ProcessOf(*Compile("good")), zygote = ParentOf(first);
+  ASSERT_EQ(kill(first, SIGSTOP), 0);
+  std::thread caller([this] { EXPECT_TRUE(Compile("good").ok()); });
+  while (workers_->stats().jobs < 2) std::this_thread::yield();
+  const pid_t second = ProcessOf(*Compile("good"));
+  ASSERT_NE(first, second);
+  ASSERT_EQ(kill(first, SIGCONT), 0);
+  caller.join();
+  ASSERT_EQ(kill(zygote, SIGKILL), 0);
+  AwaitEnd(first);
+  AwaitEnd(second);
+  const auto next = Compile("good");
+  ASSERT_TRUE(next.ok()) << next.status();
+  EXPECT_NE(ParentOf(ProcessOf(*next)), zygote);
+  EXPECT_EQ(workers_->stats().crashed, 0u);
+}
+
 TEST_F(CompileWorkersTest, TheTimerEndsThem) {
   Start({.max_idle = absl::Nanoseconds(1)});
-  const pid_t process = ProcessOf(*Compile("good"));
-  // Until it is gone, if it is not yet.
-  if (const int watched = static_cast<int>(syscall(SYS_pidfd_open, process, 0)); watched >= 0) {
-    pollfd ended = {watched, POLLIN, 0};
-    EXPECT_EQ(poll(&ended, 1, 60'000), 1);
-    close(watched);
-  }
+  AwaitEnd(ProcessOf(*Compile("good")));
   EXPECT_TRUE(Compile("good").ok());
 }
 

@@ -133,18 +133,20 @@ absl::Status LongStrings::PutInto(Message& message, const grpc::ByteBuffer& byte
     if (value.path.empty()) continue;
     std::string whole;
     whole.reserve(value.bytes);
-    KILN_RETURN_IF_ERROR(EachPart(slices, value.begin, value.begin + value.bytes,
-                                  [&](const grpc::Slice& slice, uint64_t begin, uint64_t end) {
-                                    for (uint64_t next; begin < end; begin = next) {
-                                      next = std::min(end, begin + kPiece);
-                                      KILN_RETURN_IF_ERROR(control.Check());
-                                      whole.append(reinterpret_cast<const char*>(slice.begin()) + begin, next - begin);
-                                    }
-                                    return absl::OkStatus();
-                                  }));
+    absl::Status wanted = EachPart(slices, value.begin, value.begin + value.bytes,
+                                   [&](const grpc::Slice& slice, uint64_t begin, uint64_t end) {
+                                     for (uint64_t next; begin < end; begin = next) {
+                                       next = std::min(end, begin + kPiece);
+                                       KILN_RETURN_IF_ERROR(control.Check());
+                                       whole.append(reinterpret_cast<const char*>(slice.begin()) + begin, next - begin);
+                                     }
+                                     return absl::OkStatus();
+                                   });
     Message* const holder = HolderOf(message, value.path);
-    if (holder == nullptr || !Set(*holder, value.path.back(), std::move(whole)))
-      return SentAgain(*value.path.back().field);
+    const bool set = holder != nullptr && Set(*holder, value.path.back(), std::move(whole));
+    // Also a part of it: to free 60 MiB may take longer than a stop, and the message goes after the answer.
+    KILN_RETURN_IF_ERROR(wanted);
+    if (!set) return SentAgain(*value.path.back().field);
   }
   return absl::OkStatus();
 }

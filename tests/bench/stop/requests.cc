@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "base/check.h"
 #include "base/graph/graph_hash.h"
@@ -45,11 +46,11 @@ void DecodeRow(Stops& stops, const std::string& name, v1::Graph graph) {
   const grpc::ByteBuffer bytes = InFrames(request.SerializeAsString());
   request.Clear();
   stops.Row(name, [&](const runtime::hal::LaunchControl& control) {
+    // What has been read goes after the caller was answered: to free 60 MiB may take longer than a stop.
+    std::vector<std::unique_ptr<v1::ExecuteRequest>> read;
     return Again([&]() -> End {
-      // What has been read goes after the caller was answered.
-      const auto message = std::make_unique<v1::ExecuteRequest>();
-      if (absl::Status wanted = control.Check(); !wanted.ok()) return wanted;
-      return server::Decode(bytes, {.nodes = kNodes}, *message, control);
+      read.push_back(std::make_unique<v1::ExecuteRequest>());
+      return server::Decode(bytes, {.nodes = kNodes}, *read.back(), control);
     });
   });
 }
