@@ -150,10 +150,10 @@ RpcServer::RpcServer(const v1::ServerConfig& config, std::unique_ptr<Engine> eng
       logs_(std::move(logs)),
       named_regions_(std::move(named_regions)),
       http_peers_(config.shared_memory().named_loopback() ? std::make_unique<const HttpPeers>() : nullptr),
+      models_(std::move(models)),
       identity_(std::move(identity)),
       shared_memory_(std::move(shared_memory)),
       loader_(data_folder == nullptr ? nullptr : std::make_unique<Loader>(std::move(data_folder), &engine_->buffers())),
-      models_(std::move(models)),
       state_(std::make_unique<ServerState>(StateOptions(config, *logs_), engine_.get())),
       requests_(std::max(std::thread::hardware_concurrency(), 1u)) {
   watch_ = std::make_unique<DeviceWatch>(*engine_, gate_);
@@ -194,9 +194,11 @@ absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(const v1::ServerConf
   auto logs = std::make_unique<Logs>(std::move(opened));
   std::unique_ptr<Identity> identity;
   if (!config.tenants().empty()) {
-    const auto apply = [&engine = *engine, regions = named_regions.get()](const std::vector<TenantPtr>& tenants) {
+    const auto apply = [&engine = *engine, regions = named_regions.get(),
+                        models = models.get()](const std::vector<TenantPtr>& tenants) {
       const absl::Status applied = engine.SetTenants(tenants);
       if (applied.ok() && regions != nullptr) regions->KeepOnly(NamesOf(tenants));
+      if (applied.ok() && models != nullptr) models->KeepOnly(NamesOf(tenants));
       return applied;
     };
     const auto reloaded = [audit = logs->audit.get()](const absl::Status& status) {

@@ -105,10 +105,10 @@ class RpcServer {
   const std::unique_ptr<Logs> logs_;                           // outlives the identity, which tells of its file
   const std::unique_ptr<NamedRegions> named_regions_;          // null where it is off; outlives the identity, too
   const std::unique_ptr<const HttpPeers> http_peers_;          // null where nobody wants to know
+  const std::unique_ptr<ModelRepository> models_;              // null without a folder of models; the same
   const std::unique_ptr<Identity> identity_;                   // null without tenants
   const std::unique_ptr<SharedMemoryListener> shared_memory_;  // null where it is off
   const std::unique_ptr<Loader> loader_;                       // null without a data folder
-  const std::unique_ptr<ModelRepository> models_;              // null without a folder of models
   std::unique_ptr<PortTls> tls_;
   const std::unique_ptr<ServerState> state_;
   Gate gate_;

@@ -42,6 +42,7 @@ void ExecutableRun::Submit(std::shared_ptr<LoadedExecutable> program, absl::Span
 
 void ExecutableRun::Run() {
   const Clock::time_point started = Clock::now();
+  control_.BeginWork();
   uint32_t launches = 0;
   // A run that waited too long in the queue ends here.
   absl::Status status = control_.Check();
@@ -53,6 +54,7 @@ void ExecutableRun::Run() {
   if (status.ok()) status = FillPointers();
   if (status.ok()) status = Walk(launches);
   status.Update(program_->device().FinishLaunches());
+  control_.EndWork();
   const Clock::duration ran = Clock::now() - started - absl::ToChronoNanoseconds(control_.away());
   arena_charge_.Release();
 
@@ -65,6 +67,8 @@ void ExecutableRun::Run() {
     observer_->OnRun({program_->device().name(), queue_seconds, device_seconds, launches, status.code(),
                       control_.account, control_.trace});
   }
+  // Whoever is called may tell a client, who then has room for as much memory as this run has used.
+  for (hal::BufferSlice& slice : parameters_) slice = hal::BufferSlice();
   RunCallback callback = std::move(callback_);
   if (status.ok()) {
     callback(RunResult{absl::MakeSpan(results_), queue_seconds, device_seconds});
@@ -173,7 +177,6 @@ absl::Status ExecutableRun::Walk(uint32_t& launches) {
 }
 
 void ExecutableRun::Recycle() {
-  for (hal::BufferSlice& slice : parameters_) slice = hal::BufferSlice();
   for (hal::BufferSlice& slice : results_) slice = hal::BufferSlice();
   for (std::shared_ptr<hal::Buffer>& made : prepared_) made = nullptr;
   // The last reference may be this one, and then the pool goes with it, and this

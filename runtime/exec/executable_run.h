@@ -40,7 +40,7 @@ class ExecutableRun final : public hal::Work {
   absl::Status FillPointers();
   // Runs the steps; counts in `launches` those that ran.
   absl::Status Walk(uint32_t& launches);
-  // Gives all references back, then itself to the pool.
+  // Gives what references are left back, then itself to the pool.
   void Recycle();
   // What others made of the memory that this run writes is good no longer.
   void MarkChanged();

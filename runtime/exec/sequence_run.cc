@@ -87,6 +87,7 @@ absl::Status SequenceRun::Start() {
 void SequenceRun::Run() {
   const Clock::time_point started = Clock::now();
   const OwnTime time(control_);
+  control_.BeginWork();
   const bool one_entry = sequence_->is_one_entry();
   if (one_entry) started_ = started;
   uint32_t launches = 0;
@@ -98,6 +99,7 @@ void SequenceRun::Run() {
   if (status.ok()) status = FillPointers();
   if (status.ok()) status = Walk(launches);
   status.Update(sequence_->device().FinishLaunches());
+  control_.EndWork();
   arena_charge_.Release();
   const double seconds = time.seconds();
   launches_ += launches;

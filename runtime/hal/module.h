@@ -36,6 +36,13 @@ struct LaunchControl {
   void GiveWay() const {
     if (interruption != nullptr && interruption->due()) interruption->GiveWay();
   }
+  // The run's thread begins to work, and has ended.
+  void BeginWork() const {
+    if (interruption != nullptr) interruption->BeginWork();
+  }
+  void EndWork() const {
+    if (interruption != nullptr) interruption->EndWork();
+  }
   // For how long others have had it.
   absl::Duration away() const { return interruption == nullptr ? absl::ZeroDuration() : interruption->away(); }
 };

@@ -61,6 +61,7 @@ class Queue {
   // The same from several places, one after the other; together they have the
   // slice's size. However many they are, it is one entry of the queue.
   virtual void WritePieces(std::vector<absl::string_view> pieces, BufferSlice to, DoneCallback done) = 0;
+  // Lets go of its slice before `done`: who is told there that it has an answer may ask for as much memory.
   virtual void Read(BufferSlice from, void* to, DoneCallback done) = 0;
   // Repeats `pattern` (copied) over the slice from its start; a last repetition
   // is cut short. An empty pattern means one zero byte.

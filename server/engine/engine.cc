@@ -316,7 +316,7 @@ void Engine::Execute(ExecuteRequest request, const Control& asking, ExecuteCallb
   if (!options.ok()) return done(std::move(options).status());
   request.options = *std::move(options);
   Control control = asking;
-  control.domain = MemoryDomainOf(request.caller.get());
+  if (!request.of_several) control.domain = MemoryDomainOf(request.caller.get());
   Execution* execution = NewExecution(std::move(request), control, std::move(done));
   const ExecuteRequest& asked = execution->request();
   if (asked.program != nullptr) return Begin(execution, asked.program, /*from_cache=*/true);

@@ -15,14 +15,26 @@ namespace {
 constexpr uint64_t kBytes = 4096;
 constexpr char kSecret = '\xa5';
 
+// The number of the graph whose program takes so many bytes and has no result.
+constexpr int kTakes = 2;
+
 // A program with a result, an arena and constants, of so many bytes each.
-absl::StatusOr<CompiledProgram> Writes(const v1::Graph&, const v1::Target& target, const compiler::Options&,
+absl::StatusOr<CompiledProgram> Writes(const v1::Graph& graph, const v1::Target& target, const compiler::Options&,
                                        compiler::CompileObserver*) {
   v1::Executable executable;
   *executable.mutable_target() = target;
   v1::Kernel& kernel = *executable.add_kernels();
   kernel.set_symbol("k");
   kernel.set_iterations(1);
+  if (graph.nodes(0).constant().i() == kTakes) {
+    v1::Signature::Parameter& parameter = *executable.mutable_signature()->add_parameters();
+    parameter.set_slot(0);
+    parameter.set_dtype(v1::UINT8);
+    parameter.add_shape(kBytes);
+    parameter.set_bytes(kBytes);
+    executable.add_steps()->add_operands()->set_space(v1::Operand::PARAMETER);
+    return executable;
+  }
   executable.set_arena_bytes(kBytes);
   executable.set_constants(std::string(kBytes, 'c'));
   v1::Signature::Result& result = *executable.mutable_signature()->add_results();
@@ -78,6 +90,28 @@ class LeftoversTest : public ::testing::Test, protected EngineWithTenants {
     return run;
   }
 
+  // As requests of several callers that are one run; what they bring is a secret.
+  void RunTogether(const SessionPtr& first, MemoryDomain domain) {
+    const v1::Graph graph = GraphOf(kTakes);
+    const std::string secrets(kBytes, kSecret);
+    const std::vector<int64_t> shape = {kBytes};
+    ExecuteRequest request;
+    request.graph = &graph;
+    request.caller = first;
+    request.of_several = true;
+    request.arguments.push_back({0, TensorView{v1::UINT8, shape, secrets}});
+    Control control;
+    control.account = first->account();
+    control.domain = domain;
+    absl::Notification done;
+    engine_->Execute(std::move(request), control, [&](absl::StatusOr<ExecuteResult> result) {
+      EXPECT_TRUE(result.ok()) << result.status();
+      done.Notify();
+    });
+    done.WaitForNotification();
+    EXPECT_EQ(device_->TakeLaunches().size(), 1u);
+  }
+
   void LeaveSecrets(const SessionPtr& caller) {
     const Run run = RunOf(caller);
     std::memset(run.result, kSecret, kBytes);
@@ -110,6 +144,12 @@ TEST_F(LeftoversTest, SessionsOfCallersThatAreNotKnownFindNothingOfEachOther) {
     EXPECT_EQ(SecretsIn(run.result), 0);
     EXPECT_EQ(SecretsIn(run.arena), 0);
   }
+}
+
+TEST_F(LeftoversTest, WhatSeveralCallersBroughtIsFoundByNoneOfThem) {
+  const SessionPtr first = Home("a");
+  RunTogether(first, MemoryDomain::kNobody);
+  EXPECT_EQ(SecretsIn(RunOf(first).result), 0);
 }
 
 TEST_F(LeftoversTest, SessionsOfATenantAreOneDomain) {

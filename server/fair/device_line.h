@@ -67,11 +67,22 @@ struct Waiting final : runtime::hal::Interruption {
   // Its slice begins, and lasts for so long.
   void BeginSlice(absl::Time now, absl::Duration slice) {
     slice_began = now;
+    slice_ = slice;
     until_ = now + slice;
+  }
+  // What it has had that is not settled.
+  absl::Duration SliceSoFar(absl::Time now) const {
+    // It has its turn, but a thread that works on it has not come to it yet.
+    if (tells.load(std::memory_order_relaxed) && !works()) return absl::ZeroDuration();
+    const absl::Duration counted = cores().SoFar();
+    if (counted >= absl::ZeroDuration()) return counted;
+    // By the clock, since what was before it at the device has ended.
+    return std::max(now - std::max(slice_began, places.front().line->worked_since), absl::ZeroDuration());
   }
   // It goes on, and is not asked before then.
   void GoOnUntil(absl::Time until) { until_ = until; }
   void WasAway(absl::Duration time) { away_ += time; }
+  using Interruption::Settled;
 
   Turns* const turns;
   const TurnRequest request;
@@ -80,6 +91,7 @@ struct Waiting final : runtime::hal::Interruption {
   size_t missing = 0;  // places that it has no turn at
   absl::Time began;
   absl::Time slice_began;
+  std::atomic<bool> tells{false};              // a run, which says when it works; of transfers nothing is known
   uint64_t settled_ns = 0;                     // of what it has measured
   runtime::hal::Work* continuation = nullptr;  // of one that has paused, until its turn has come again
   bool found_idle = false;                     // all its devices, when it came

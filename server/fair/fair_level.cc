@@ -63,12 +63,16 @@ void FairLevel::Serve(Flow& flow, double cost) {
   ++served_;
 }
 
-void FairLevel::End(Flow& flow, double more) {
+void FairLevel::Pause(Flow& flow, double more) {
   flow.tag_ += more / flow.weight;
   Raise(flow.tag_);
   --flow.served_;
   --served_;
   if (flow.place_ != Flow::kNowhere) Put(flow);
+}
+
+void FairLevel::End(Flow& flow, double more) {
+  Pause(flow, more);
   CatchUp();
 }
 

@@ -51,6 +51,9 @@ class FairLevel {
   void Serve(Flow& flow, double cost);
   // One that was served has ended, and cost so much more, or less, than was thought.
   void End(Flow& flow, double more);
+  // The same of one that is to go on, at once or after others: it is not served until it is again, but nobody was idle
+  // for that, so v stays, and does not go to what had been charged for all of it.
+  void Pause(Flow& flow, double more);
 
   // What was not asked for here has cost so much.
   void Charge(Flow& flow, double cost);

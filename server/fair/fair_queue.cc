@@ -23,6 +23,7 @@ struct FairQueue::Tenant : FairLevel::Flow {
   int closed = 0;  // its sessions, added up
   int aside = 0;   // entries of it that are set aside
   size_t with_device = 0;
+  bool there = false;         // has something that waits or is served
   uint64_t known_ns = 0;      // of those
   uint64_t slice_ns = 0;      // the same, but of each no more than until it would pause
   Session* paused = nullptr;  // whose first entry has paused: only that is served
@@ -97,6 +98,12 @@ void FairQueue::Push(Entry& entry, const FairOwner& owner, uint64_t estimate_ns,
   Update(session, anew, tenant_anew);
 }
 
+void FairQueue::Count(Tenant& tenant) {
+  const bool there = tenant.waiting > 0 || tenant.with_device > 0;
+  if (there == std::exchange(tenant.there, there)) return;
+  there ? ++tenants_there_ : --tenants_there_;
+}
+
 void FairQueue::Link(Entry& entry, Entry* previous, Entry* next) {
   Session& session = *entry.session_;
   entry.previous_ = previous;
@@ -109,6 +116,7 @@ void FairQueue::Link(Entry& entry, Entry* previous, Entry* next) {
   ++session.tenant->waiting;
   waiting_ns_ += entry.known_ns_;
   ++waiting_;
+  Count(*session.tenant);
 }
 
 void FairQueue::Unlink(Entry& entry) {
@@ -121,6 +129,7 @@ void FairQueue::Unlink(Entry& entry) {
   --session.tenant->waiting;
   waiting_ns_ -= entry.known_ns_;
   --waiting_;
+  Count(*session.tenant);
 }
 
 uint64_t FairQueue::CountOf(const Entry& entry) const {
@@ -180,9 +189,9 @@ void FairQueue::Serve(Entry& entry) {
   Session& session = *entry.session_;
   Tenant& tenant = *session.tenant;
   const auto cost = static_cast<double>(entry.charged_ns_);
+  ++tenant.with_device;
   Unlink(entry);
   entry.served_ = true;
-  ++tenant.with_device;
   if (tenant.paused == &session) tenant.paused = nullptr;
   level_.Serve(tenant, cost);
   tenant.level.Serve(session, cost);
@@ -210,10 +219,13 @@ bool FairQueue::Pause(Entry& entry, uint64_t used_ns) {
   Link(entry, nullptr, session.first);
   tenant.paused = &session;
   Update(session);
-  // Only now: nothing is ever idle in between, where v would go to what it was charged.
-  Pay(session, charged_ns, used_ns);
-  // Others may be with the device behind it.
-  if (alone && session.closed == 0 && (in_flight_ != joint_in_flight_ || First() != &session)) return true;
+  const double more = static_cast<double>(used_ns) - static_cast<double>(charged_ns);
+  tenant.level.Pause(session, more);
+  level_.Pause(tenant, more);
+  // Others may be with the device behind it. Its session may be closed, as whoever hands it on has not come to say so:
+  // then it goes on once that has been said.
+  const Session* const next = First();
+  if (alone && (in_flight_ != joint_in_flight_ || (next != nullptr && next != &session))) return true;
   Serve(entry);
   return false;
 }
@@ -253,6 +265,7 @@ void FairQueue::Return(Entry& entry) {
   DiscountKnown(entry);
   --in_flight_;
   --entry.session_->tenant->with_device;
+  Count(*entry.session_->tenant);
   if (entry.joint_) {
     --joint_in_flight_;
     for (Session* held : std::exchange(held_, {})) Reopen(*held);
@@ -309,6 +322,7 @@ FairQueue::Session* FairQueue::Remove(Entry& entry) {
     Settle(entry, 0);
   } else if (entry.served_) {
     --session.tenant->with_device;
+    Count(*session.tenant);
     const double less = -static_cast<double>(entry.charged_ns_);
     session.tenant->level.End(session, less);
     level_.End(*session.tenant, less);

@@ -142,8 +142,8 @@ class FairQueue {
   size_t waiting(uint64_t tenant) const;
   size_t waiting() const { return waiting_; }
   size_t in_flight() const { return in_flight_; }
-  // Whether what the device works on has others behind it that a pause may let pass.
-  bool contended() const { return waiting_ > 0 || in_flight_ - joint_in_flight_ > 1; }
+  // Whether what the device works on has others behind it that a pause may let pass: another tenant's.
+  bool contended() const { return tenants_there_ > 1 && (waiting_ > 0 || in_flight_ - joint_in_flight_ > 1); }
   // Tenants and sessions that are remembered: some, and twice as many as asked, ran or owed at once.
   size_t flows() const;
 
@@ -155,6 +155,8 @@ class FairQueue {
   // Into its session's list, between those.
   void Link(Entry& entry, Entry* previous, Entry* next);
   void Unlink(Entry& entry);
+  // Something of it has come or gone.
+  void Count(Tenant& tenant);
   // The device has it from now on.
   void Serve(Entry& entry);
   // It is with the device no more, and has cost so much.
@@ -186,6 +188,7 @@ class FairQueue {
   uint64_t in_flight_known_ns_ = 0;  // of estimates that are no guesses
   uint64_t in_flight_slice_ns_ = 0;  // the same, but of each no more than until it would pause
   size_t joint_in_flight_ = 0;
+  size_t tenants_there_ = 0;    // that have something here, which waits or is served
   std::vector<Session*> held_;  // closed until one that is joint has ended
   size_t most_tenants_ = kKept;
 };

@@ -116,6 +116,64 @@ TEST_F(PausingQueue, OneThatWasThoughtSmallLetsThoseBehindItAtTheDevicePass) {
   queue_.End(first, 0);
 }
 
+// Its session is closed until it has been handed on, which may be long after it has begun.
+TEST_F(PausingQueue, OneThatIsStillBeingHandedOnPausesForOthersAlone) {
+  FairQueue::Entry longest, other;
+  Push(longest, 1, 10'000);
+  const FairQueue::Served served = queue_.Pop();
+  EXPECT_EQ(served.entry, &longest);
+  EXPECT_FALSE(queue_.Pause(longest, 1000)) << "nobody waits";
+  Push(other, 2, 10);
+  EXPECT_TRUE(queue_.Pause(longest, 1000));
+  EXPECT_EQ(Pop(), &other);
+  queue_.End(other, 10);
+  EXPECT_EQ(Pop(), nullptr) << "not before it has been handed on";
+  queue_.Open(served.session);
+  EXPECT_EQ(Pop(), &longest);
+  queue_.End(longest, 10);
+  EXPECT_EQ(queue_.waiting(), 0u);
+}
+
+// Runs look at clocks while they may have to pause: they never do for their own tenant's.
+TEST_F(PausingQueue, OnlyAnotherTenantContends) {
+  FairQueue::Entry first, second, other;
+  Push(first, 1, 10'000);
+  EXPECT_EQ(Pop(), &first);
+  Push(second, 1, 10'000, /*session=*/2);
+  EXPECT_FALSE(queue_.contended()) << "its own";
+  Push(other, 2, 10);
+  EXPECT_TRUE(queue_.contended());
+  queue_.Open(queue_.Remove(other));
+  EXPECT_FALSE(queue_.contended()) << "it has gone";
+  queue_.Push(other, {.tenant = 2, .session = 1}, 10);
+  EXPECT_TRUE(queue_.Pause(first, 1000));
+  EXPECT_TRUE(queue_.contended()) << "the first waits for what is left of it";
+  EXPECT_EQ(Pop(), &other);
+  EXPECT_TRUE(queue_.contended());
+  queue_.End(other, 10);
+  EXPECT_FALSE(queue_.contended());
+  EXPECT_EQ(Pop(), &first);
+  queue_.End(first, 10);
+  EXPECT_EQ(Pop(), &second);
+  queue_.End(second, 10);
+  EXPECT_FALSE(queue_.contended());
+}
+
+// It is all that there is, and its session is still closed: what it was thought to take is not what it has had.
+TEST_F(PausingQueue, WhoComesIsNotBehindAllThatOneThatWentOnWasThoughtToTake) {
+  FairQueue::Entry longest, other;
+  Push(longest, 1, 10'000);
+  const FairQueue::Served served = queue_.Pop();
+  EXPECT_FALSE(queue_.Pause(longest, 1000)) << "nobody waits";
+  queue_.Open(served.session);
+  Push(other, 2, 10);
+  EXPECT_TRUE(queue_.Pause(longest, 1000)) << "it has had 2000 by now, and the other nothing";
+  EXPECT_EQ(Pop(), &other);
+  queue_.End(other, 10);
+  EXPECT_EQ(Pop(), &longest);
+  queue_.End(longest, 10);
+}
+
 // One that had its turn here, and is not wanted any more before the others' turn came.
 TEST_F(PausingQueue, AJointOneThatIsGoneIsNotWithTheDevice) {
   FairQueue::Entry joint, longest, other;

@@ -23,10 +23,15 @@ bool IsLong(const BufferSlice& slice) {
   return slice.bytes > runtime::hal::kMaxUnwatched && slice.host_data() != nullptr;
 }
 
-// As work of the queue, whose outcome is that of `work`.
+// As work of the queue, whose outcome is that of `work`; what that holds is free by then.
 void Submit(Device& device, uint64_t bytes, absl::AnyInvocable<absl::Status()> work, DoneCallback done) {
-  device.queue().Submit([work = std::move(work), done = std::move(done)]() mutable { done(work()); },
-                        TransferNs(bytes));
+  device.queue().Submit(
+      [work = std::move(work), done = std::move(done)]() mutable {
+        absl::Status status = work();
+        work = nullptr;
+        done(std::move(status));
+      },
+      TransferNs(bytes));
 }
 
 }  // namespace

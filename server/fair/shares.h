@@ -35,6 +35,9 @@ class Shares {
   // One of them has gone, after so much time of the device until now: 0 for one that never ran.
   void End(size_t tenant, uint64_t busy_ns, int64_t now_ns);
 
+  // What part of the device one is entitled to now that wants it.
+  double PartOf(size_t tenant) const { return wanting_ > 0 ? tenants_[tenant].weight / wanting_ : 1; }
+
   // For each tenant that wanted the device in the last kSlots slots, of which the last is the one that goes on: its
   // part of the time that was used, over its part of what all were entitled to. 1 is as it should be. None while
   // nothing ran.

@@ -15,6 +15,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "gtest/gtest.h"
 #include "server/fair/fair_queue.h"
+#include "server/fair/slice.h"
 
 namespace kiln::server {
 
@@ -106,6 +107,8 @@ class Simulation {
   double noise = 1;  // estimates are wrong by up to this factor
   // After so long what the device works on pauses, if somebody else is next; 0: it does not.
   double slice = 0;
+  // Slices are shorter for who has a small part (slice.h), among all that there are.
+  bool slices_by_part = false;
 
  private:
   double Uniform() { return std::uniform_real_distribution<double>(0, 1)(random_); }
@@ -170,12 +173,20 @@ class Simulation {
   void Begin() {
     const Job& job = *device_.front();
     ends_at_ = now + static_cast<double>(job.cost_ns - job.had_ns);
-    slice_ends_at_ = slice == 0 ? 1e18 : now + slice;
+    slice_began_ = now;
+    slice_ends_at_ = slice == 0 ? 1e18 : now + SliceFor(job.tenant);
+  }
+
+  double SliceFor(size_t tenant) const {
+    double weights = 0;
+    for (const Source& source : sources) weights += source.owner.weight;
+    return slice * (slices_by_part ? SliceOf(sources[tenant].owner.weight / weights) : 1);
   }
 
   void Pause(Job& job) {
-    job.had_ns += static_cast<uint64_t>(slice);
-    if (queue.Pause(job.entry, static_cast<uint64_t>(slice))) {
+    const auto had_ns = static_cast<uint64_t>(now - slice_began_);
+    job.had_ns += had_ns;
+    if (queue.Pause(job.entry, had_ns)) {
       device_.pop_front();
       job.paused = true;
     }
@@ -208,6 +219,7 @@ class Simulation {
   std::deque<Job*> device_;
   absl::flat_hash_map<FairQueue::Entry*, Job*> jobs_;
   double ends_at_ = 0;
+  double slice_began_ = 0;
   double slice_ends_at_ = 1e18;
 };
 

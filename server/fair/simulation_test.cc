@@ -84,6 +84,41 @@ TEST(FairSimulationOfOne, SharesOfASecondAreExactToASliceWhateverRunsTake) {
   }
 }
 
+// A device that is busy with them for half of each second, as where calls and clients have its cores, too: then the
+// least part is a sixty-fourth of a second, and whole slices are too long for it.
+TEST(FairSimulationOfOne, SlicesByPartKeepSmallPartsOfASecondWithinThreeHundredths) {
+  for (const bool by_part : {false, true}) {
+    double worst = 0;
+    for (const uint32_t weight : {1, 3}) {
+      for (const size_t count : {2, 4, 8, 16}) {
+        std::vector<Source> sources;
+        double weights = 0;
+        for (size_t i = 0; i < count; ++i) {
+          // Of each weight both, where there are four.
+          const uint64_t size = (i % 2 == 0) != (i / 2 % 2 == 1) ? 6'000'000 : 150'000;
+          sources.push_back(Saturating(i % 2 == 0 ? 1 : weight, size, size + size / 10));
+          weights += sources.back().owner.weight;
+        }
+        Simulation simulation({}, std::move(sources), 9);
+        simulation.slice = 1e6;
+        simulation.slices_by_part = by_part;
+        std::vector<double> before(count);
+        for (int second = 1; second <= 10; ++second) {
+          simulation.Run(second * kSecond / 2);
+          for (size_t i = 0; i < count; ++i) {
+            const Source& source = simulation.sources[i];
+            const double part = kSecond / 2 / weights * source.owner.weight;
+            worst = std::max(worst, std::abs((source.got - before[i]) / part - 1));
+            before[i] = source.got;
+          }
+        }
+      }
+    }
+    std::printf("%s slices: within %.1f %%\n", by_part ? "shorter" : "whole", 100 * worst);
+    EXPECT_EQ(worst <= 0.03, by_part) << worst;
+  }
+}
+
 TEST(FairSimulationOfOne, WhoAsksLittleIsNextAndNobodyStarves) {
   Source small;
   small.owner.weight = 1;

@@ -59,7 +59,9 @@ void Turn::End() {
 }
 
 runtime::hal::Interruption* Turn::interruption() const {
-  return waiting_ != nullptr && waiting_->Pauses() ? waiting_ : nullptr;
+  if (waiting_ == nullptr || !waiting_->Pauses()) return nullptr;
+  waiting_->tells.store(true, std::memory_order_relaxed);
+  return waiting_;
 }
 
 Turns::Turns(const Options& options, absl::Span<const std::unique_ptr<runtime::hal::Device>> devices)
@@ -190,7 +192,7 @@ Waiting* Turns::Next(DeviceLine& line, absl::Status& too_late) {
       waiting.began = now;
       if (waiting.request.trials != nullptr) waiting.request.trials->Began(now);
     }
-    waiting.BeginSlice(now, options_.slice);
+    waiting.BeginSlice(now, SliceFor(waiting));
     for (Waiting::Place& each : waiting.places) {
       if (each.line->queue.in_flight() == 1) each.line->worked_since = now;
     }
@@ -250,6 +252,7 @@ void Turns::Pump(Lines lines) {
 
 void Turns::End(Waiting* ended, uint64_t measured_ns) {
   const std::unique_ptr<Waiting> waiting(ended);
+  measured_ns -= std::min(measured_ns, static_cast<uint64_t>(absl::ToInt64Nanoseconds(waiting->cores().kept())));
   Lines lines;
   if (Account* const account = waiting->request.control.account; account != nullptr) {
     account->AddDeviceTime(measured_ns * waiting->places.size());

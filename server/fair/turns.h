@@ -65,7 +65,7 @@ class Turn {
   void End();
 
   // Through which the run lets others have the device: for the LaunchControl of a run on one device. Null if what has
-  // the turn keeps it. Valid until End.
+  // the turn keeps it. Valid until End. Whoever has asked for it says when it works (Interruption::BeginWork).
   runtime::hal::Interruption* interruption() const;
 
  private:
@@ -123,7 +123,8 @@ class Turns {
     size_t most_waiting = 16'384;
     // What runs in a process of its own is overdue after four times its estimate and this.
     absl::Duration overdue = absl::Milliseconds(100);
-    // For so long a tenant's run has a device while another tenant's could have it.
+    // For so long a tenant's run has a device while another tenant's could have it, and for less where its part is
+    // less than a tenth (slice.h).
     absl::Duration slice = absl::Milliseconds(1);
   };
   // The devices outlive this. One that a tenant has for itself is the same place as the server's of its name: both
@@ -174,6 +175,8 @@ class Turns {
   // It is to be served no more.
   void Withdraw(Waiting& waiting, absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void End(Waiting* waiting, uint64_t measured_ns);
+  // How long one of it has the device before it gives way.
+  absl::Duration SliceFor(const Waiting& waiting) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Within its run, whose slice is over. Returns once the device is its own again.
   void GiveWay(Waiting& waiting);
   // What has one that has paused go on; null if it has not. Once.

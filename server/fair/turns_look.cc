@@ -65,9 +65,8 @@ LineLook Turns::Look(const runtime::hal::Device& device, absl::Span<const Accoun
   look.measured_ns.assign(line.measured_ns.begin(), line.measured_ns.end());
   if (oldest != nullptr) {
     // The device goes on in order.
-    const absl::Duration worked = now - std::max(oldest->slice_began, line.worked_since);
     look.measured_ns[PayerOf(oldest->request.control.account)] +=
-        std::max<int64_t>(0, absl::ToInt64Nanoseconds(worked));
+        static_cast<uint64_t>(absl::ToInt64Nanoseconds(oldest->SliceSoFar(now)));
   }
   return look;
 }

@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "server/fair/device_line.h"
 #include "server/fair/owner.h"
+#include "server/fair/slice.h"
 #include "server/fair/turns.h"
 #include "server/metrics/labels.h"
 
@@ -27,6 +28,11 @@ void Turns::Measured(const Waiting& waiting, uint64_t ns, absl::Time now, bool e
   }
 }
 
+absl::Duration Turns::SliceFor(const Waiting& waiting) const {
+  const Waiting::Place& place = waiting.places.front();
+  return options_.slice * SliceOf(place.line->shares.PartOf(NumberOf(TenantOf(waiting.request.control.account))));
+}
+
 void Turns::GiveWay(Waiting& waiting) {
   Waiting::Place& place = waiting.places.front();
   DeviceLine& line = *place.line;
@@ -34,16 +40,23 @@ void Turns::GiveWay(Waiting& waiting) {
   runtime::hal::Work* const continuation = queue.Continuation();
   const absl::Time now = SteadyNow();
   if (continuation == nullptr) return waiting.GoOnUntil(now + options_.slice);  // others may have gone on by then
+  const bool works = waiting.works(), counts = waiting.cores().counts();
+  waiting.EndWork();
   {
     absl::MutexLock lock(&mutex_);
-    // Since what was before it at the device has ended.
-    const absl::Duration used = now - std::max(waiting.slice_began, line.worked_since);
+    // By the clock, since what was before it at the device has ended.
+    const absl::Duration passed = now - std::max(waiting.slice_began, line.worked_since);
+    const absl::Duration used = counts ? waiting.cores().had() : passed;
     const auto used_ns = static_cast<uint64_t>(std::max<int64_t>(0, absl::ToInt64Nanoseconds(used)));
     waiting.settled_ns += used_ns;
     Measured(waiting, used_ns, now, /*ended=*/false);
-    waiting.BeginSlice(now, options_.slice);
+    waiting.Settled();
+    waiting.BeginSlice(now, SliceFor(waiting));
     line.worked_since = now;
-    if (!line.queue.Pause(place.entry, used_ns)) return;
+    if (!line.queue.Pause(place.entry, used_ns)) {
+      if (works) waiting.BeginWork();
+      return;
+    }
     waiting.continuation = continuation;
     waiting.missing = 1;
     ++paused_;
@@ -54,8 +67,11 @@ void Turns::GiveWay(Waiting& waiting) {
   queue.Pause();
   const absl::Time back = SteadyNow();
   waiting.WasAway(back - now);
-  absl::MutexLock lock(&mutex_);
-  waiting.BeginSlice(back, options_.slice);
+  {
+    absl::MutexLock lock(&mutex_);
+    waiting.BeginSlice(back, SliceFor(waiting));
+  }
+  if (works) waiting.BeginWork();
 }
 
 runtime::hal::Work* Turns::TakeContinuation(Waiting& waiting) {
@@ -80,7 +96,7 @@ void Turns::Rush() {
       Waiting::Place& place = waiting->places.front();
       gone.push_back({waiting->request.devices.front()->queue(), TakeContinuation(*waiting), place.line,
                       place.line->queue.Rush(place.entry)});
-      waiting->BeginSlice(SteadyNow(), options_.slice);
+      waiting->BeginSlice(SteadyNow(), SliceFor(*waiting));
       waiting->missing = 0;
       Add(place.line, lines);
     }

@@ -1,6 +1,7 @@
 // Runs of tenants that pause for others', on queues that are real.
 #include <atomic>
 #include <memory>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -122,6 +123,63 @@ TEST_F(TurnsPauseTest, WhatOthersHadIsNotCountedAsItsOwn) {
   EXPECT_EQ(MeasuredOf(), a_.device_ns() + b_.device_ns());
 }
 
+// The system has its cores while another tenant waits: that is nobody's time, and the tenant does not pay for it.
+TEST_F(TurnsPauseTest, ForHowLongItStoodStillIsNotItsTime) {
+  constexpr absl::Duration kStill = absl::Milliseconds(30);
+  std::atomic<bool> over{false};
+  absl::Notification ended;
+  absl::Duration paused;  // its first slice
+  const absl::Time begin = SteadyNow();
+  Run(&a_, [&](runtime::hal::Interruption* interruption) {
+    while (!interruption->asked()) {
+    }
+    interruption->BeginWork();
+    absl::SleepFor(kStill);
+    GiveWayUntil(interruption, over);
+    paused = absl::Nanoseconds(MeasuredOf() - b_.device_ns());
+    absl::SleepFor(kStill);  // nobody waits any more
+    interruption->EndWork();
+    EXPECT_GE(interruption->cores().kept(), kStill - absl::Milliseconds(1));
+    ended.Notify();
+  });
+  Run(&b_, [&](runtime::hal::Interruption*) { over = true; });
+  ended.WaitForNotification();
+  runtime::hal::DrainAll(devices_);
+  const absl::Duration passed = SteadyNow() - begin;
+  EXPECT_LE(paused, passed - 2 * kStill);
+  EXPECT_LE(absl::Nanoseconds(a_.device_ns()), passed - kStill + absl::Milliseconds(1));
+  EXPECT_GE(absl::Nanoseconds(a_.device_ns()), kStill) << "while nobody waits, it counts by the clock";
+  EXPECT_EQ(MeasuredOf(), a_.device_ns() + b_.device_ns());
+}
+
+// What is seen of one that others look at as it goes on: nothing before it has begun, and from then on never less.
+TEST_F(TurnsPauseTest, WhatIsSeenOfARunDoesNotFallAsItEnds) {
+  absl::Notification ended;
+  uint64_t before = 1, within = 0, after = 0, later = 0;
+  Run(&a_, [&](runtime::hal::Interruption* interruption) {
+    while (!interruption->asked()) {
+    }
+    before = MeasuredOf();
+    interruption->BeginWork();
+    while (interruption->cores().SoFar() < absl::Milliseconds(2)) {
+    }
+    within = MeasuredOf();
+    interruption->EndWork();
+    after = MeasuredOf();
+    absl::SleepFor(absl::Milliseconds(5));  // no work of its own any more
+    later = MeasuredOf();
+    ended.Notify();
+  });
+  Run(&b_, [](runtime::hal::Interruption*) {});
+  ended.WaitForNotification();
+  runtime::hal::DrainAll(devices_);
+  EXPECT_EQ(before, 0u);
+  EXPECT_GE(within, 2'000'000u);
+  EXPECT_GE(after, within);
+  EXPECT_EQ(later, after);
+  EXPECT_GE(a_.device_ns(), after);
+}
+
 // Two that were thought small are with the device at once, and the time of the first is not the second's.
 TEST_F(TurnsPauseTest, WhatWasBeforeItAtTheDeviceIsNotCountedAsItsOwn) {
   std::atomic<bool> both{false}, over{false};
@@ -151,6 +209,40 @@ TEST_F(TurnsPauseTest, WhatWasBeforeItAtTheDeviceIsNotCountedAsItsOwn) {
   ended.WaitForNotification();
   runtime::hal::DrainAll(devices_);
   EXPECT_GE(a_.device_ns(), 30'000'000u);
+}
+
+// The thread that hands a run on has lost its core before it could say that it has, and the run, on another, has not.
+TEST_F(TurnsPauseTest, OneThatIsStillBeingHandedOnLetsOthersPass) {
+  std::atomic<bool> over{false};
+  absl::Notification handed_on, other_ran, ended;
+  bool in_time = false;
+  std::thread handing([&] {
+    TurnRequest request;
+    request.control.account = &a_;
+    request.control.flow = 1;
+    request.devices = {devices_[0].get()};
+    request.estimate_ns = kLongNs;
+    turns_->Take(std::move(request), [&](absl::StatusOr<Turn> turn) {
+      ASSERT_TRUE(turn.ok()) << turn.status();
+      devices_[0]->queue().Submit(
+          [&, turn = *std::move(turn)]() mutable {
+            GiveWayUntil(turn.interruption(), over);
+            turn.End();
+            ended.Notify();
+          },
+          kLongNs);
+      handed_on.Notify();
+      in_time = other_ran.WaitForNotificationWithTimeout(absl::Seconds(20));
+      over = true;
+    });
+  });
+  handed_on.WaitForNotification();
+  Run(&b_, [&](runtime::hal::Interruption*) { other_ran.Notify(); });
+  handing.join();
+  ended.WaitForNotification();
+  runtime::hal::DrainAll(devices_);
+  EXPECT_TRUE(in_time);
+  EXPECT_EQ(turns_->waiting(*devices_[0]), 0u);
 }
 
 // A run of an hour has the device: another tenant's request that has a minute is let wait, as the run will pause for
@@ -236,6 +328,44 @@ TEST_F(TurnsPauseTest, ASliceLasts) {
   waits = true;
   ended.WaitForNotification();
   runtime::hal::DrainAll(devices_);
+}
+
+// One's part of a second is kept to a slice, so who has a small part has short ones.
+TEST_F(TurnsPauseTest, SlicesAreByTheParts) {
+  Make(absl::Milliseconds(8));
+  std::atomic<bool> all{false};
+  Accounts accounts;  // with numbers of their own
+  std::vector<Account*> many;
+  for (int i = 0; i < 39; ++i) {
+    many.push_back(accounts.Of(absl::StrCat("heavy ", i)));
+    many.back()->SetShare(2, false);
+  }
+  absl::Duration alone, light, heavy;
+  Run(accounts.Of("first"), [&](runtime::hal::Interruption* interruption) {
+    alone = interruption->slice();
+    while (!all) {
+    }
+  });
+  absl::Notification ended;
+  int left = 40;  // one at a time
+  // Parts by weight are of what waits or runs as the slice begins: of 1 + 2 * 39, then two less for each.
+  for (Account* const each : many) {
+    Run(each, [&](runtime::hal::Interruption* interruption) {
+      if (heavy == absl::ZeroDuration()) heavy = interruption->slice();
+      if (--left == 0) ended.Notify();
+    });
+  }
+  Run(accounts.Of("light"), [&](runtime::hal::Interruption* interruption) {
+    light = interruption->slice();
+    if (--left == 0) ended.Notify();
+  });
+  all = true;
+  ended.WaitForNotification();
+  runtime::hal::DrainAll(devices_);
+  EXPECT_EQ(alone, absl::Milliseconds(8));
+  EXPECT_GE(heavy, absl::Milliseconds(8) * 0.25);
+  EXPECT_LT(heavy, absl::Milliseconds(8) * 0.27) << "a fortieth, ten times";
+  EXPECT_GE(light, absl::Milliseconds(8) * 0.25) << "no less than a quarter";
 }
 
 // One that has paused is told at once that it is not wanted any more, though another keeps the device for longer.

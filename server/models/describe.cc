@@ -56,6 +56,18 @@ void FillConfig(const ServedModel& model, const VersionChoice& versions, inferen
   };
   for (const ServedModel::Input& input : model.inputs) add(input, *config.add_input());
   for (const ServedModel::Output& output : model.outputs) add(output, *config.add_output());
+  if (!model.sequences.has_value()) return;
+  const SequenceConfig& sequences = model.sequences->config;
+  inference::ModelSequenceBatching& batching = *config.mutable_sequence_batching();
+  batching.set_max_sequence_idle_microseconds(static_cast<uint64_t>(absl::ToInt64Microseconds(sequences.idle)));
+  batching.mutable_oldest()->set_max_candidate_sequences(static_cast<int32_t>(sequences.max_sequences));
+  batching.mutable_oldest()->set_max_queue_delay_microseconds(
+      static_cast<uint64_t>(absl::ToInt64Microseconds(sequences.queue_delay)));
+  for (const SequenceConfig::State& state : sequences.states) {
+    inference::ModelSequenceBatching::State& row = *batching.add_state();
+    row.set_input_name(state.input);
+    row.set_output_name(state.output);
+  }
 }
 
 void FillStatistics(const ServedModel& model, const ModelCounts& counts, inference::ModelStatistics& statistics) {

@@ -114,6 +114,7 @@ class Scanner {
     std::vector<std::string> versions;
     if (!List(folder, versions) && !failed_) Skip(name, "there are more entries than are looked at");
     size_t found = 0;
+    const size_t first = scan_.models.size();
     for (const std::string& version : versions) {
       const uint64_t number = ModelVersion(version);
       if (number == 0) continue;
@@ -121,7 +122,29 @@ class Scanner {
       if (files == nullptr) Failed();
       if (files != nullptr && AtVersion(files.get(), name, number)) ++found;
     }
+    AddConfig(folder, name, first);
     if (found == 0) Skip(name, absl::StrCat("has no VERSION/", kModelFile, ", with a version such as 1, and no links"));
+  }
+
+  // To the versions from the `first` on, which are all of the model's.
+  void AddConfig(DIR* folder, const std::string& name, size_t first) {
+    struct stat about;
+    if (!StatIn(folder, kConfigFile, about)) {
+      Failed();
+      return;
+    }
+    if (!S_ISREG(about.st_mode)) return Skip(absl::StrCat(name, "/", kConfigFile), "no plain file");
+    for (size_t i = first; i < scan_.models.size(); ++i) {
+      scan_.models[i].config = absl::StrCat(path_, "/", name, "/", kConfigFile);
+      AddFile(kConfigFile, about, scan_.models[i]);
+    }
+  }
+
+  static void AddFile(absl::string_view name, const struct stat& about, ModelFiles& files) {
+    files.bytes += static_cast<uint64_t>(about.st_size);
+    absl::StrAppend(&files.identity, name, "/", about.st_dev, ".", about.st_ino, ".", about.st_size, ".",
+                    about.st_mtim.tv_sec, ".", about.st_mtim.tv_nsec, ".", about.st_ctim.tv_sec, ".",
+                    about.st_ctim.tv_nsec, "/");
   }
 
   bool AtVersion(DIR* folder, const std::string& name, uint64_t version) {
@@ -140,10 +163,7 @@ class Scanner {
         continue;
       }
       if (!S_ISREG(about.st_mode)) continue;
-      files.bytes += static_cast<uint64_t>(about.st_size);
-      absl::StrAppend(&files.identity, each, "/", about.st_dev, ".", about.st_ino, ".", about.st_size, ".",
-                      about.st_mtim.tv_sec, ".", about.st_mtim.tv_nsec, ".", about.st_ctim.tv_sec, ".",
-                      about.st_ctim.tv_nsec, "/");
+      AddFile(each, about, files);
     }
     scan_.models.push_back(std::move(files));
     return true;

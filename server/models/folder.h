@@ -1,4 +1,4 @@
-// What lies in a folder of models: FOLDER/name/version/model.onnx.
+// What lies in a folder of models: FOLDER/name/version/model.onnx, and perhaps FOLDER/name/config.pbtxt.
 //
 // Whoever may write there is an operator's helper at best, so names are believed in nothing: a
 // name or a version is one plain word, and a scan goes through no link below the folder.
@@ -17,12 +17,15 @@ namespace kiln::server {
 
 // The file of a version.
 inline constexpr char kModelFile[] = "model.onnx";
+// The file beside the versions: what holds for all of them (sequences/sequence_config.h).
+inline constexpr char kConfigFile[] = "config.pbtxt";
 
 struct ModelFiles {
   std::string name;
   uint64_t version = 0;
-  std::string path;  // of the model's file
-  // Of all files beside it: bytes together, and what changes when one of them does.
+  std::string path;    // of the model's file
+  std::string config;  // of the model's settings; empty: there are none
+  // Of all files beside it, and its settings: bytes together, and what changes when one of them does.
   uint64_t bytes = 0;
   std::string identity;
 };

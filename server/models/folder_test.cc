@@ -85,6 +85,27 @@ TEST_F(FolderTest, WhatIsBesideAModelChangesItsIdentity) {
   EXPECT_NE(At().models[0].identity, second);
 }
 
+TEST_F(FolderTest, SettingsAreOfAllVersions) {
+  Write("a/1/model.onnx", "1");
+  Write("b/1/model.onnx", "1");
+  Write("b/2/model.onnx", "1");
+  const FolderScan before = At();
+  EXPECT_EQ(before.models[1].config, "");
+  Write("b/config.pbtxt", "123");
+  const FolderScan after = At();
+  EXPECT_EQ(after.models[0].identity, before.models[0].identity);
+  for (const size_t of_b : {1u, 2u}) {
+    EXPECT_EQ(after.models[of_b].config, path_ + "/b/config.pbtxt");
+    EXPECT_EQ(after.models[of_b].bytes, 4u);
+    EXPECT_NE(after.models[of_b].identity, before.models[of_b].identity);
+  }
+  Write("b/config.pbtxt", "1234");
+  EXPECT_NE(At().models[1].identity, after.models[1].identity);
+  ASSERT_EQ(symlink("/etc/passwd", (path_ + "/a/config.pbtxt").c_str()), 0);
+  EXPECT_EQ(At().models[0].config, "");
+  EXPECT_EQ(Skipped(), std::vector<std::string>{"a/config.pbtxt"});
+}
+
 TEST_F(FolderTest, WhatCannotBeServedIsSkipped) {
   Write("good/1/model.onnx", "1");
   Write("has space/1/model.onnx", "1");

@@ -240,6 +240,13 @@ absl::Status AddInputs(const ServedModel& model, const inference::ModelInferRequ
   for (size_t i = 0; i < given.size(); ++i) {
     if (!given[i]) return BadInput(model.inputs[i].name, "is missing");
   }
+  if (model.sequences.has_value() && *binding.values[model.sequences->rows] != 1) {
+    const size_t rows = model.sequences->rows;
+    return BadInput(binding.by[rows]->name,
+                    absl::StrCat("has ", model.variables[rows].name, " = ", *binding.values[rows],
+                                 "; a request is of one sequence, and has "
+                                 "1: the server runs those together that come together"));
+  }
   // Each is a size of some input.
   for (size_t i = 0; i < model.variables.size(); ++i) {
     if (model.variables[i].used) run.request.arguments.push_back({model.variables[i].slot, *binding.values[i]});
@@ -269,7 +276,7 @@ absl::Status AddOutputs(const ServedModel& model, const inference::ModelInferReq
 }  // namespace
 
 absl::Status ToRun(const ServedModel& model, const inference::ModelInferRequest& message, InferRun& run) {
-  KILN_RETURN_IF_ERROR(CheckRequestParameters(message.parameters()));
+  KILN_ASSIGN_OR_RETURN(run.sequence, ReadRequestParameters(message.parameters(), model.sequences.has_value()));
   KILN_RETURN_IF_ERROR(AddInputs(model, message, run));
   KILN_RETURN_IF_ERROR(AddOutputs(model, message, run));
   for (const ServedModel::Weight& weight : model.weights) run.request.arguments.push_back({weight.slot, weight.memory});

@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "server/engine/executions/requests.h"
+#include "server/models/sequences/sequence_slots.h"
 #include "server/models/served_model.h"
 #include "server/models/tensor_options.h"
 
@@ -24,6 +25,8 @@ namespace kiln::server {
 // What a request becomes, and must live until its run has been answered.
 struct InferRun {
   ExecuteRequest request;
+  // Of a model that keeps state: whose. Then it is run by the model's sequencer.
+  std::optional<SequenceAsk> sequence;
   // Of typed contents that are narrower than the field they came in.
   std::deque<std::string> narrowed;
   // What was read from regions.

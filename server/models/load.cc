@@ -13,6 +13,9 @@
 #include "absl/synchronization/notification.h"
 #include "base/error.h"
 #include "models/onnx/model.h"
+#include "server/engine/executions/arguments.h"
+#include "server/models/sequences/pooled_graph.h"
+#include "server/models/sequences/sequence_config.h"
 
 namespace kiln::server {
 namespace {
@@ -70,6 +73,73 @@ size_t PlaceOf(const client::SizeVariable& variable, ServedModel& served) {
   if (place == served.variables.size())
     served.variables.push_back({variable.slot, variable.name, variable.least, variable.greatest});
   return place;
+}
+
+bool HasSlot(const v1::Signature& signature, uint32_t slot) {
+  return std::any_of(signature.parameters().begin(), signature.parameters().end(),
+                     [slot](const auto& row) { return row.slot() == slot; });
+}
+
+// Whether the steps of several sequences may be one run: the compiler has proved of the model as it is that rows do not
+// mix. (Of the program over pools it cannot say so: that writes what it is given.)
+bool RowsDoNotMix(const v1::Signature& signature, uint32_t batch) {
+  return std::any_of(signature.variables().begin(), signature.variables().end(),
+                     [batch](const auto& variable) { return variable.slot() == batch && variable.row_wise(); });
+}
+
+// How many bytes the results of a request for the program have; 0 of one that does not fit, which running it will say.
+uint64_t ResultBytes(const runtime::Program& program, const ExecuteRequest& request) {
+  BoundArguments bound;
+  if (!MatchArguments(program, request.arguments, bound).ok()) return 0;
+  uint64_t bytes = 0;
+  for (const runtime::ProgramValue& result : program.results()) bytes += result.shape.BytesAt(bound.variables);
+  return bytes;
+}
+
+// In place of a model with state, that of its program over pools: without states among its inputs and outputs, and with
+// what runs it.
+absl::Status AddSequences(const SequenceConfig& config, onnx::Model& model, const LoadSettings& settings,
+                          Engine& engine, WakeUps& wake_ups, const SessionPtr& session, const Control& control,
+                          ServedModel& served) {
+  KILN_ASSIGN_OR_RETURN(const ModelStates found, FindStates(model, config));
+  KILN_ASSIGN_OR_RETURN(const ProgramStore::Program alone, Compile(model, settings, engine, session, control));
+  Sequencer::Options options;
+  options.max_sequences = config.max_sequences;
+  if (RowsDoNotMix(alone->signature(), found.batch.slot))
+    options.max_rows = std::min(config.max_sequences, static_cast<size_t>(found.batch.greatest));
+  KILN_ASSIGN_OR_RETURN(PooledGraph pooled,
+                        PoolStates(model, found, static_cast<int64_t>(options.max_sequences + options.max_rows)));
+  model.graph = std::move(pooled.graph);
+  KILN_ASSIGN_OR_RETURN(served.program, Compile(model, settings, engine, session, control));
+  if (HasSlot(served.program->signature(), pooled.from_slot)) options.from_slot = pooled.from_slot;
+  options.row_of_slot = pooled.row_of_slot;
+  options.batch_slot = found.batch.slot;
+  options.idle = config.idle;
+  options.queue_delay = config.queue_delay;
+  options.device = served.device;
+  options.metrics = &engine.metrics();
+  options.wake_ups = &wake_ups;
+  options.result_bytes = [program = served.program](const ExecuteRequest& request) {
+    return ResultBytes(*program->program, request);
+  };
+  options.run = [&engine](ExecuteRequest request, const Control& of_run, ExecuteCallback done) {
+    engine.Execute(std::move(request), of_run, std::move(done));
+  };
+  std::vector<bool> is_input(model.inputs.size()), is_output(model.outputs.size());
+  for (const ModelStates::State& state : found.states) {
+    const onnx::Model::Input& input = model.inputs[state.input];
+    options.pools.push_back({input.slot, input.dtype, state.row, state.row_bytes});
+    is_input[state.input] = is_output[state.output] = true;
+  }
+  // Backwards, so that places stay what they are.
+  for (size_t i = is_input.size(); i-- > 0;) {
+    if (is_input[i]) served.inputs.erase(served.inputs.begin() + static_cast<ptrdiff_t>(i));
+  }
+  for (size_t i = is_output.size(); i-- > 0;) {
+    if (is_output[i]) served.outputs.erase(served.outputs.begin() + static_cast<ptrdiff_t>(i));
+  }
+  served.sequences = {config, PlaceOf(found.batch, served), std::make_shared<Sequencer>(std::move(options))};
+  return absl::OkStatus();
 }
 
 // What goes in and out, by the names that the protocol has for it.
@@ -133,7 +203,7 @@ absl::StatusOr<ModelSizes> ParseModelSizes(absl::string_view text) {
 }
 
 absl::StatusOr<ServedModelPtr> LoadModel(const ModelFiles& files, const LoadSettings& settings, Engine& engine,
-                                         const SessionPtr& session, const Control& control,
+                                         WakeUps& wake_ups, const SessionPtr& session, const Control& control,
                                          SharedConstants& constants) {
   if (files.bytes > settings.max_bytes) {
     return TooLarge(
@@ -144,16 +214,18 @@ absl::StatusOr<ServedModelPtr> LoadModel(const ModelFiles& files, const LoadSett
   served->name = files.name;
   served->version = files.version;
   KILN_ASSIGN_OR_RETURN(served->device, engine.FindDevice(settings.device));
+  KILN_ASSIGN_OR_RETURN(const std::optional<SequenceConfig> sequences, ReadSequenceConfig(files.config));
   KILN_ASSIGN_OR_RETURN(onnx::Model model, onnx::ImportFile(files.path, OptionsOf(settings)));
   KILN_RETURN_IF_ERROR(control.Check());
   KILN_RETURN_IF_ERROR(Describe(model, *served));
-  KILN_ASSIGN_OR_RETURN(served->program, Compile(model, settings, engine, session, control));
+  if (sequences.has_value()) {
+    KILN_RETURN_IF_ERROR(AddSequences(*sequences, model, settings, engine, wake_ups, session, control, *served));
+  } else {
+    KILN_ASSIGN_OR_RETURN(served->program, Compile(model, settings, engine, session, control));
+  }
   MarkUsed(*served);
   for (onnx::Model::Constant& constant : model.constants) {
-    const auto& parameters = served->program->signature().parameters();
-    const bool used =
-        std::any_of(parameters.begin(), parameters.end(), [&](const auto& row) { return row.slot() == constant.slot; });
-    if (!used) continue;
+    if (!HasSlot(served->program->signature(), constant.slot)) continue;
     KILN_RETURN_IF_ERROR(control.Check());
     KILN_ASSIGN_OR_RETURN(BufferTable::Record memory, constants.Hold(*served->device, constant.value.dtype,
                                                                      constant.value.shape, constant.value.bytes));

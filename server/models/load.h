@@ -11,6 +11,7 @@
 #include "absl/strings/string_view.h"
 #include "server/engine/engine.h"
 #include "server/models/folder.h"
+#include "server/models/sequences/wake_ups.h"
 #include "server/models/served_model.h"
 #include "server/models/shared_constants.h"
 
@@ -36,10 +37,12 @@ struct LoadSettings {
 };
 
 // The errors of models/onnx, of the compiler, and of memory; GRAPH_TOO_LARGE, limit "model_limits.max_bytes";
-// UNSUPPORTED_OP for inputs and outputs that the protocol has no name for. `session` owns the program. Blocks, by
-// `control` for as long as the compiler is asked.
+// UNSUPPORTED_OP for inputs and outputs that the protocol has no name for; those of sequence_config.h and
+// pooled_graph.h. `session` owns the program; `engine` and `wake_ups` outlive the model. Blocks, by `control` for as
+// long as the compiler is asked.
 absl::StatusOr<ServedModelPtr> LoadModel(const ModelFiles& files, const LoadSettings& settings, Engine& engine,
-                                         const SessionPtr& session, const Control& control, SharedConstants& constants);
+                                         WakeUps& wake_ups, const SessionPtr& session, const Control& control,
+                                         SharedConstants& constants);
 
 }  // namespace kiln::server
 

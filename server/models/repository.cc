@@ -215,7 +215,8 @@ void ModelRepository::LoadOne(const ModelFiles& files) {
   control.deadline = begin + options_.max_time;
   control.account = session_->account();
   control.flow = FlowOf(*session_);
-  absl::StatusOr<ServedModelPtr> model = LoadModel(files, options_.load, *engine_, session_, control, constants_);
+  absl::StatusOr<ServedModelPtr> model =
+      LoadModel(files, options_.load, *engine_, wake_ups_, session_, control, constants_);
   const bool loaded = model.ok();
   const std::string reason = loaded ? "" : ReasonOf(model.status());
   if (loaded) {
@@ -305,6 +306,12 @@ std::vector<ServedModelPtr> ModelRepository::Loaded(absl::string_view name) cons
     }
   }
   return models;
+}
+
+void ModelRepository::KeepOnly(const std::vector<std::string>& tenants) const {
+  for (const ServedModelPtr& model : Loaded("")) {
+    if (model->sequences.has_value()) model->sequences->sequencer->KeepOnly(tenants);
+  }
 }
 
 std::vector<ModelRepository::Row> ModelRepository::Index() const {

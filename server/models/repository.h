@@ -33,6 +33,7 @@
 #include "server/engine/engine.h"
 #include "server/models/folder.h"
 #include "server/models/load.h"
+#include "server/models/sequences/wake_ups.h"
 #include "server/models/served_model.h"
 #include "server/models/shared_constants.h"
 #include "server/models/version_policy.h"
@@ -78,6 +79,9 @@ class ModelRepository {
   std::vector<ServedModelPtr> Loaded(absl::string_view name) const;
   const VersionPolicy& versions() const { return options_.versions; }
   absl::string_view folder() const { return options_.folder; }
+
+  // Forgets what models keep for tenants that are none of these (sequencer.h).
+  void KeepOnly(const std::vector<std::string>& tenants) const;
 
   struct Row {
     std::string name, version;
@@ -128,6 +132,7 @@ class ModelRepository {
   Engine* const engine_;
   const std::shared_ptr<spdlog::logger> log_;
   const SessionPtr session_;
+  WakeUps wake_ups_;           // outlives the models
   SharedConstants constants_;  // the polling thread's
   std::string folder_reason_;  // the same: why it could not be read
   std::atomic<bool> stopping_{false};

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,8 @@
 #include "server/engine/programs/program_store.h"
 #include "server/models/counters.h"
 #include "server/models/datatypes.h"
+#include "server/models/sequences/sequence_config.h"
+#include "server/models/sequences/sequencer.h"
 
 namespace kiln::server {
 
@@ -64,6 +67,14 @@ struct ServedModel {
     for (const Weight& weight : weights) bytes += weight.memory->slice.bytes;
     return bytes;
   }
+  // Of a model that keeps state; none: each request is for itself. States are no inputs or outputs then, and all of
+  // these begin with the size that is `rows`.
+  struct Sequences {
+    SequenceConfig config;
+    size_t rows = 0;  // of the variables
+    std::shared_ptr<Sequencer> sequencer;
+  };
+  std::optional<Sequences> sequences;
   mutable ModelCounters counters;
 };
 

@@ -17,6 +17,8 @@ constexpr char kRegion[] = "shared_memory_region", kRegionBytes[] = "shared_memo
                kRegionOffset[] = "shared_memory_offset", kClasses[] = "classification";
 // Triton's clients ask with each request whether the last answer of a stream be marked. Here each has one answer.
 constexpr absl::string_view kHarmless = "triton_enable_empty_final_response";
+constexpr char kSequenceId[] = "sequence_id", kSequenceStart[] = "sequence_start", kSequenceEnd[] = "sequence_end";
+constexpr size_t kMaxSequenceId = 128;
 constexpr uint32_t kMaxClasses = 1024;
 constexpr size_t kMaxShown = 200;
 
@@ -37,8 +39,30 @@ absl::Status NoSequences(absl::string_view name) {
   detail.set_code(v1::NOT_IMPLEMENTED);
   detail.set_field(absl::StrCat("parameters.", name));
   return MakeError(std::move(detail), absl::StrCat("parameters.", name,
-                                                   ": this server keeps nothing of one request for the next, so there "
+                                                   ": this model keeps nothing of one request for the next, so there "
                                                    "are no sequences; send each request with all that it needs"));
+}
+
+absl::Status BadSequence(absl::string_view name, absl::string_view what) {
+  v1::ErrorDetail detail;
+  detail.set_code(v1::BAD_ARGUMENT);
+  detail.set_field(absl::StrCat("parameters.", name));
+  return MakeError(std::move(detail), absl::StrCat("parameters.", name, " ", what));
+}
+
+// 0 and an empty text say that there is none, as Triton has it.
+absl::Status ReadSequenceId(const inference::InferParameter& parameter, SequenceAsk& ask) {
+  if (parameter.parameter_choice_case() == inference::InferParameter::kStringParam) {
+    const std::string& text = parameter.string_param();
+    if (text.size() > kMaxSequenceId)
+      return BadSequence(kSequenceId, absl::StrCat("has ", text.size(), " bytes; at most ", kMaxSequenceId));
+    if (!text.empty()) ask.id = absl::StrCat("\"", text, "\"");
+    return absl::OkStatus();
+  }
+  const std::optional<uint64_t> number = Number(parameter);
+  if (!number.has_value()) return BadSequence(kSequenceId, "is neither a number from 0 on nor a text");
+  if (*number != 0) ask.id = absl::StrCat(*number);
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -85,13 +109,28 @@ absl::StatusOr<TensorOptions> ReadTensorOptions(const InferParameters& parameter
   return options;
 }
 
-absl::Status CheckRequestParameters(const InferParameters& parameters) {
+absl::StatusOr<std::optional<SequenceAsk>> ReadRequestParameters(const InferParameters& parameters, bool keeps_state) {
+  SequenceAsk ask;
   for (const auto& [name, value] : parameters) {
     if (name == kHarmless) continue;
-    if (absl::StartsWith(name, "sequence_")) return NoSequences(Shown(name));
-    return NotImplemented(absl::StrCat("parameters.", Shown(name)));
+    if (!absl::StartsWith(name, "sequence_")) return NotImplemented(absl::StrCat("parameters.", Shown(name)));
+    if (!keeps_state) return NoSequences(Shown(name));
+    if (name == kSequenceId) {
+      KILN_RETURN_IF_ERROR(ReadSequenceId(value, ask));
+    } else if (name == kSequenceStart || name == kSequenceEnd) {
+      if (value.parameter_choice_case() != inference::InferParameter::kBoolParam)
+        return BadSequence(name, "is neither true nor false");
+      (name == kSequenceStart ? ask.start : ask.end) = value.bool_param();
+    } else {
+      return NotImplemented(absl::StrCat("parameters.", Shown(name)));
+    }
   }
-  return absl::OkStatus();
+  if (!keeps_state) return std::nullopt;
+  if (ask.id.empty())
+    return BadSequence(kSequenceId,
+                       "is missing: this model goes on from one request of a sequence to the next; give a "
+                       "number from 1 on or a text, and sequence_start with the first");
+  return ask;
 }
 
 void AddRegion(const RegionSlice& slice, InferParameters& parameters) {

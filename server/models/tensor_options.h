@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "google/protobuf/map.h"
+#include "server/models/sequences/sequence_slots.h"
 
 namespace inference {
 class InferParameter;
@@ -41,8 +42,10 @@ enum class TensorKind { kInput, kOutput };
 absl::StatusOr<TensorOptions> ReadTensorOptions(const InferParameters& parameters, TensorKind kind,
                                                 const std::string& name);
 
-// Of a request as a whole. NOT_IMPLEMENTED for each that would mean anything here.
-absl::Status CheckRequestParameters(const InferParameters& parameters);
+// Of a request as a whole: the sequence that it is of. Of a model that keeps no state there is none, and of one that
+// does there must be one: BAD_ARGUMENT, field "parameters.sequence_id", if it says none or one of another form than it
+// has, and likewise of the two others. NOT_IMPLEMENTED for each other that would mean anything here.
+absl::StatusOr<std::optional<SequenceAsk>> ReadRequestParameters(const InferParameters& parameters, bool keeps_state);
 
 // As an answer says it of an output.
 void AddRegion(const RegionSlice& slice, InferParameters& parameters);

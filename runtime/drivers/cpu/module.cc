@@ -21,6 +21,14 @@ using KernelFn = void (*)(void* const* buffers, int64_t begin, int64_t end, cons
 
 // A run that may be interrupted is so after a chunk that takes about so long.
 constexpr double kChunkNs = 250'000;
+// Where others wait a slice has so many, which are no shorter than this.
+constexpr double kChunksInSlice = 4;
+constexpr double kLeastChunkNs = 50'000;
+
+double MostNs(const hal::Interruption& interruption) {
+  if (!interruption.asked()) return kChunkNs;
+  return std::clamp(absl::ToDoubleNanoseconds(interruption.slice()) / kChunksInSlice, kLeastChunkNs, kChunkNs);
+}
 
 constexpr std::atomic<bool> kNever{false};
 constexpr Stop kNoStop = {&kNever, &kNever};
@@ -91,10 +99,14 @@ class CpuModule final : public hal::Module {
       int64_t chunk = pool_.EvenChunk(kernel.iterations, kernel.grain), end = kernel.iterations;
       if (const double ns = pace.load(std::memory_order_relaxed); ns == 0) {
         end = chunk = std::min(kernel.grain, end);  // to see how long that takes
-      } else if (ns * static_cast<double>(chunk) > kChunkNs) {
-        chunk = std::max(kernel.grain, static_cast<int64_t>(kChunkNs / ns));
+      } else if (const double most = MostNs(interruption); ns * static_cast<double>(chunk) > most) {
+        chunk = std::max(kernel.grain, static_cast<int64_t>(most / ns));
       }
-      begin = pool_.ParallelForUntil({begin, end, chunk}, timed, [&] { return interruption.due(); });
+      int64_t helped_ns = 0;
+      begin = pool_.ParallelForUntil(
+          {begin, end, chunk}, timed, [&] { return interruption.due(); },
+          interruption.cores().counts() ? &helped_ns : nullptr);
+      interruption.cores().Helped(helped_ns);
       if (begin < kernel.iterations && interruption.due()) interruption.GiveWay();
     }
   }

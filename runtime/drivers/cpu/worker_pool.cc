@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "runtime/drivers/cpu/machine.h"
+#include "runtime/hal/core_time.h"
 
 namespace kiln::runtime::cpu {
 namespace {
@@ -69,11 +70,16 @@ void WorkerPool::KeepOff() {
 }
 
 int64_t WorkerPool::RunShared(Loop& loop, const Range& range, Body body, const void* fn,
-                              absl::FunctionRef<bool()>* leave) {
+                              absl::FunctionRef<bool()>* leave, int64_t* more_ns) {
   loop.body = body;
   loop.fn = fn;
   loop.range = range;
+  loop.timed = more_ns != nullptr;
+  loop.longest_ns.store(0, std::memory_order_relaxed);
+  const int64_t own_began_ns = loop.timed ? hal::CoreTime::ThreadNs() : 0;
   loop.next.store(range.begin, std::memory_order_relaxed);
+  loop.leave = leave;
+  loop.rest.store(range.end, std::memory_order_relaxed);
   // The closed state of the loop before, with nobody inside, becomes the open
   // state of this one; that publishes the fields above.
   const uint64_t number = (loop.state.load(std::memory_order_relaxed) >> kLoopShift) + 1;
@@ -82,12 +88,7 @@ int64_t WorkerPool::RunShared(Loop& loop, const Range& range, Body body, const v
   if (active == 1) KeepOff();
   if (MaxHelpers(threads(), active) > 0) WakeWorkers();
 
-  int64_t rest = range.end;
   while (RunChunk(loop)) {
-    if (leave == nullptr || !(*leave)()) continue;
-    // What has been handed out is done by whoever has it; nobody gets more.
-    rest = std::min(loop.next.exchange(range.end, std::memory_order_relaxed), range.end);
-    break;
   }
 
   uint64_t state = loop.state.fetch_and(~kOpen, std::memory_order_acq_rel) & ~kOpen;
@@ -99,9 +100,13 @@ int64_t WorkerPool::RunShared(Loop& loop, const Range& range, Body body, const v
     }
     state = loop.state.load(std::memory_order_acquire);
   }
+  if (loop.timed) {
+    const int64_t own_ns = hal::CoreTime::ThreadNs() - own_began_ns;
+    *more_ns = std::max<int64_t>(0, loop.longest_ns.load(std::memory_order_relaxed) - own_ns);
+  }
   // The others may now have more helpers, who may be asleep.
   if (active_.fetch_sub(1, std::memory_order_acq_rel) > 1) WakeWorkers();
-  return rest;
+  return loop.rest.load(std::memory_order_relaxed);
 }
 
 bool WorkerPool::RunChunk(Loop& loop) {
@@ -111,7 +116,11 @@ bool WorkerPool::RunChunk(Loop& loop) {
   // wrap unless the end is within a few chunks of 2^63.
   if (begin >= last) return false;
   loop.body(loop.fn, begin, std::min(last - begin, chunk) + begin);
-  return true;
+  if (loop.leave == nullptr || !(*loop.leave)()) return true;
+  // What has been handed out is done by whoever has it; nobody gets more.
+  const int64_t rest = loop.next.exchange(last, std::memory_order_relaxed);
+  if (rest < last) loop.rest.store(rest, std::memory_order_relaxed);
+  return false;
 }
 
 bool WorkerPool::TooMany(const Loop& loop) const {
@@ -149,9 +158,18 @@ void WorkerPool::WorkerMain() {
     const uint32_t wake = wake_.load(std::memory_order_acquire);
     if (Loop* const loop = Join(finished); loop != nullptr) {
       bool more = true;
+      const bool timed = loop->timed;
+      const int64_t began_ns = timed ? hal::CoreTime::ThreadNs() : 0;
       while (more && !TooMany(*loop)) more = RunChunk(*loop);
       if (!more) finished[loop - loops_.get()] = loop->state.load(std::memory_order_relaxed) >> kLoopShift;
       helpers_.fetch_sub(1, std::memory_order_relaxed);
+      if (timed) {
+        const int64_t had_ns = hal::CoreTime::ThreadNs() - began_ns;
+        int64_t longest_ns = loop->longest_ns.load(std::memory_order_relaxed);
+        while (longest_ns < had_ns &&
+               !loop->longest_ns.compare_exchange_weak(longest_ns, had_ns, std::memory_order_relaxed)) {
+        }
+      }
       // The last one out of a closed loop wakes the submitter.
       const uint64_t left = loop->state.fetch_sub(1, std::memory_order_acq_rel) - 1;
       if ((left & (kOpen | kInside)) == 0) loop->state.notify_one();

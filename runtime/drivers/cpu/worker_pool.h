@@ -71,17 +71,21 @@ class WorkerPool {
     int64_t end = 0;
     int64_t chunk = 1;
   };
-  // The same over a part of the iterations, which is left before its end once `leave()`, which this thread asks after
-  // each chunk of its own, is true. Returns where what has not been done begins: all before it has been, and nothing
-  // after it.
+  // The same over a part of the iterations, which is left before its end once `leave()`, which each thread asks after
+  // each of its chunks, is true: whichever has a core sees it. Returns where what has not been done begins: all before
+  // it has been, and nothing after it.
+  // `more_ns`, if not null, gets for how much longer the helper had a core that had one longest, than this thread; 0 if
+  // none did.
   template <typename Fn>
-  int64_t ParallelForUntil(const Range& range, const Fn& fn, absl::FunctionRef<bool()> leave) {
+  int64_t ParallelForUntil(const Range& range, const Fn& fn, absl::FunctionRef<bool()> leave,
+                           int64_t* more_ns = nullptr) {
     Loop* const loop = range.end - range.begin <= range.chunk || workers_.empty() ? nullptr : Take();
     if (loop != nullptr) {
-      const int64_t rest = RunShared(*loop, range, Call<Fn>, &fn, &leave);
+      const int64_t rest = RunShared(*loop, range, Call<Fn>, &fn, &leave, more_ns);
       loop->busy.store(false, std::memory_order_release);
       return rest;
     }
+    if (more_ns != nullptr) *more_ns = 0;
     int64_t begin = range.begin;
     while (begin < range.end) {
       const int64_t end = std::min(range.end - begin, range.chunk) + begin;
@@ -117,6 +121,10 @@ class WorkerPool {
     Body body = nullptr;
     const void* fn = nullptr;
     Range range;
+    absl::FunctionRef<bool()>* leave = nullptr;
+    bool timed = false;                  // how long helpers have their cores
+    std::atomic<int64_t> longest_ns{0};  // that one of them had
+    std::atomic<int64_t> rest{0};        // where what is not done begins
     alignas(64) std::atomic<int64_t> next{0};
     // Bit 31: open to join. Bits 0..30: workers inside. Bits 32..63: the loop's
     // number, so that a worker that saw an older loop cannot join a newer one
@@ -137,8 +145,9 @@ class WorkerPool {
     return nullptr;
   }
   // As ParallelForUntil; `leave` may be null.
-  int64_t RunShared(Loop& loop, const Range& range, Body body, const void* fn, absl::FunctionRef<bool()>* leave);
-  // Takes a chunk and runs it; false if none is left.
+  int64_t RunShared(Loop& loop, const Range& range, Body body, const void* fn, absl::FunctionRef<bool()>* leave,
+                    int64_t* more_ns = nullptr);
+  // Takes a chunk and runs it; false if there was none, or the loop is to be left.
   static bool RunChunk(Loop& loop);
   void WakeWorkers();
   // Keeps the workers off the core on which this thread runs, if there is one for each elsewhere.

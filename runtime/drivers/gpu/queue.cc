@@ -55,9 +55,13 @@ void GpuQueue::WritePieces(std::vector<absl::string_view> pieces, hal::BufferSli
 
 void GpuQueue::Read(hal::BufferSlice from, void* to, hal::DoneCallback done) {
   if (absl::Status status = hal::CheckOn(device_, from); !status.ok()) return done(std::move(status));
-  Submit([this, from = std::move(from), to,
-          done = std::move(done)]() mutable { done(transfers_.Out(AddressOf(from), to, from.bytes)); },
-         kEstimateNs);
+  Submit(
+      [this, from = std::move(from), to, done = std::move(done)]() mutable {
+        absl::Status read = transfers_.Out(AddressOf(from), to, from.bytes);
+        from = hal::BufferSlice();
+        done(std::move(read));
+      },
+      kEstimateNs);
 }
 
 void GpuQueue::Fill(hal::BufferSlice to, absl::string_view pattern, hal::DoneCallback done) {

@@ -165,6 +165,7 @@ void HostQueue::Read(BufferSlice from, void* to, DoneCallback done) {
   Submit(
       [from = std::move(from), to, done = std::move(done)]() mutable {
         CopyBytes(to, from.host_data(), from.bytes);
+        from = BufferSlice();
         done(absl::OkStatus());
       },
       estimate_ns);

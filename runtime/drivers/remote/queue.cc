@@ -100,9 +100,13 @@ void RemoteQueue::WritePieces(std::vector<absl::string_view> pieces, hal::Buffer
 
 void RemoteQueue::Read(hal::BufferSlice from, void* to, hal::DoneCallback done) {
   if (absl::Status status = hal::CheckOn(device_, from); !status.ok()) return done(std::move(status));
-  Submit([this, from = std::move(from), to,
-          done = std::move(done)]() mutable { done(line_.Read(line_.lane, AddressOf(from), from.bytes, to)); },
-         kEstimateNs);
+  Submit(
+      [this, from = std::move(from), to, done = std::move(done)]() mutable {
+        absl::Status read = line_.Read(line_.lane, AddressOf(from), from.bytes, to);
+        from = hal::BufferSlice();
+        done(std::move(read));
+      },
+      kEstimateNs);
 }
 
 void RemoteQueue::Fill(hal::BufferSlice to, absl::string_view pattern, hal::DoneCallback done) {

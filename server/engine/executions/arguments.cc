@@ -158,7 +158,7 @@ Wanted WantedBy(const Program& program, size_t parameter, runtime::VariableValue
 }
 
 absl::Status BindParameter(const Program& program, size_t index, const BufferTable& buffers, const Session* caller,
-                           BoundArguments& bound) {
+                           MemoryDomain domain, BoundArguments& bound) {
   const ProgramValue& value = program.parameters()[index];
   const runtime::PlanParameter& first = program.taken()[value.first];
   const size_t shares = value.slices.size();
@@ -174,9 +174,8 @@ absl::Status BindParameter(const Program& program, size_t index, const BufferTab
     const uint64_t bytes = first.shape.BytesAt(bound.variables);
     for (size_t share = 0; share < shares; ++share) {
       runtime::hal::Allocator& allocator = program.device_of_taken(value.first + share).allocator();
-      KILN_ASSIGN_OR_RETURN(
-          auto buffer, runtime::hal::AllocateFor(AccountOf(caller), allocator, bytes, runtime::hal::MemoryUse::kProgram,
-                                                 MemoryDomainOf(caller)));
+      KILN_ASSIGN_OR_RETURN(auto buffer, runtime::hal::AllocateFor(AccountOf(caller), allocator, bytes,
+                                                                   runtime::hal::MemoryUse::kProgram, domain));
       bound.slices.push_back(BufferSlice::Whole(std::move(buffer)));
       bound.records.push_back(nullptr);
     }
@@ -224,12 +223,12 @@ absl::Status CheckTensor(const Program& program, size_t parameter, runtime::Vari
 }
 
 absl::Status BindArguments(const Program& program, absl::Span<const Argument> arguments, const BufferTable& buffers,
-                           const Session* caller, BoundArguments& bound) {
+                           const Session* caller, MemoryDomain domain, BoundArguments& bound) {
   bound.slices.reserve(program.taken().size());
   bound.records.reserve(program.taken().size());
   KILN_RETURN_IF_ERROR(MatchArguments(program, arguments, bound));
   for (size_t i = 0; i < bound.arguments.size(); ++i)
-    KILN_RETURN_IF_ERROR(BindParameter(program, i, buffers, caller, bound));
+    KILN_RETURN_IF_ERROR(BindParameter(program, i, buffers, caller, domain, bound));
   return absl::OkStatus();
 }
 

@@ -53,8 +53,10 @@ struct BoundArguments {
 //   OUT_OF_MEMORY, QUOTA_EXCEEDED        no room for a tensor by value
 // An untyped buffer, or one taken from an offset on, may have bytes to spare.
 // What is left (alignment, device, overlap) the runtime checks.
+// Memory for tensors by value is at the caller's expense, and what they leave in it is the domain's.
 absl::Status BindArguments(const runtime::Program& program, absl::Span<const Argument> arguments,
-                           const BufferTable& buffers, const Session* caller, BoundArguments& bound);
+                           const BufferTable& buffers, const Session* caller, MemoryDomain domain,
+                           BoundArguments& bound);
 
 // What comes first of that, and takes no memory: fills `variables`, and `arguments`, of which one that is missing is
 // null.

@@ -41,6 +41,7 @@ void Execution::Fail(absl::Status status) {
                began_.load(std::memory_order_relaxed) && place_ == Place::kQueue ? Place::kDevice : place_);
   }
   if (ended_ != nullptr) ended_(nullptr);
+  LetGo();
   done_(std::move(status));
 }
 
@@ -59,6 +60,7 @@ void Execution::Answer(ExecuteResult result, absl::Duration waited) {
   result.timing.compile = result_.timing.compile;
   result.timing.queue += absl::ToDoubleMicroseconds(waited);
   CountTiming(*metrics_, result.timing);
+  LetGo();
   done_(std::move(result));
 }
 
@@ -71,7 +73,8 @@ void Execution::Run(absl::Duration waited, absl::AnyInvocable<void(const Execute
   // Of the first of them, the request has been asked already.
   absl::Status status =
       single ? absl::OkStatus() : CheckDevices(RulesOf(request_.caller.get()), loaded().DistinctDevices());
-  if (status.ok()) status = BindArguments(loaded(), request_.arguments, *buffers_, request_.caller.get(), bound_);
+  if (status.ok())
+    status = BindArguments(loaded(), request_.arguments, *buffers_, request_.caller.get(), control_.domain, bound_);
   uint64_t inline_bytes = 0;
   if (status.ok()) status = CheckInlineResults(inline_bytes);
   if (status.ok()) status = PayForAnswer(inline_bytes);
@@ -261,7 +264,15 @@ void Execution::Finish() {
   if (!request_.of_several) CountTiming(*metrics_, result_.timing);
   std::unique_ptr<Execution> self(this);
   if (ended_ != nullptr) ended_(&result_.timing);
+  LetGo();
   done_(std::move(result_));
+}
+
+void Execution::LetGo() {
+  bound_ = {};
+  request_.arguments.clear();
+  outputs_.clear();
+  named_.clear();
 }
 
 }  // namespace kiln::server

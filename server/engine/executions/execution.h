@@ -81,6 +81,9 @@ class Execution final : public BatchMember, private runtime::RunStart {
   void Arrive(const absl::Status& status);
   void Download();
   void Finish();
+  // Lets go of the memory that it read and wrote: whoever is answered may ask for as much at once, and what they were
+  // the last to use is free for them by then. Nothing of the run may be looked at after it.
+  void LetGo();
   // Puts what is split together.
   void Gather();
   // Gives handles to what stays on the devices: to all of it, or to nothing.

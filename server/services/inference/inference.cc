@@ -59,9 +59,16 @@ class Run : public std::enable_shared_from_this<Run> {
     asked.parts = &parts_;
     inferred_.decoded = SteadyNow();
     parts_.Set(Part::kDecode, begin_, inferred_.decoded);
-    caller_.env.engine.Execute(
-        std::move(asked), caller_.control,
-        [self = shared_from_this()](absl::StatusOr<ExecuteResult> result) { self->Executed(std::move(result)); });
+    auto executed = [self = shared_from_this()](absl::StatusOr<ExecuteResult> result) {
+      self->Executed(std::move(result));
+    };
+    if (run_.sequence.has_value()) {
+      Control control = caller_.control;
+      control.domain = MemoryDomainOf(caller_.session.get());
+      model_->sequences->sequencer->Run(std::move(asked), *run_.sequence, control, std::move(executed));
+    } else {
+      caller_.env.engine.Execute(std::move(asked), caller_.control, std::move(executed));
+    }
   }
 
   void Executed(absl::StatusOr<ExecuteResult> result) {

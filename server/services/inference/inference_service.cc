@@ -67,7 +67,7 @@ void rpc::GRPCInferenceService::ServerMetadata(
   call.response().set_name("kiln");
   call.response().set_version(compiler::kCompilerVersion);
   for (const char* extension :
-       {"classification", "model_configuration", "model_repository", "statistics", "trace", "logging"})
+       {"classification", "model_configuration", "model_repository", "sequence", "statistics", "trace", "logging"})
     call.response().add_extensions(extension);
   if (call.env().named_regions != nullptr) call.response().add_extensions("system_shared_memory");
   call.Reply(absl::OkStatus());

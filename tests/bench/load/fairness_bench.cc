@@ -5,11 +5,14 @@
 // that second, with what the device was in the middle of, against its part by weight. Beside it the longest run there
 // was, by the clock, pauses included: in one second a tenant may be off by about a slice (server/fair/fair_queue.h has
 // the bound). Where other work has the cores, a run of 5 ms takes longer; where something of everybody's always waits,
-// the rest is not for want of it.
+// the rest is not for want of it. That is the server's own account of the device's time; what does not depend on it is
+// how many runs ended of tenants that are equals: they have one weight, and run the same.
 //
 // Tail: a third party's 100 runs of 50 us a second, alone; beside four tenants with runs of 5 ms, runs of 50 us,
 // uploads and compilations; and with all of them on one connection of one tenant, whose requests the server takes in
 // the order in which they come: one queue, as if nothing were shared.
+//
+// Alone: what a tenant that is alone pays for its turns: the same runs by turns, and handed to the device as they come.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <atomic>
@@ -38,14 +41,16 @@
 #include "server/process/process.h"
 #include "server/server.h"
 #include "tests/bench/bench_server.h"
+#include "tests/bench/load/alone.h"
 #include "tests/bench/load/loads.h"
 
 namespace kiln::bench {
 namespace {
 
 struct Settings {
-  double seconds = 5;        // of each row of shares
-  double tail_seconds = 20;  // of each row of tails
+  double seconds = 5;         // of each row of shares
+  double tail_seconds = 20;   // of each row of tails
+  double alone_seconds = 10;  // of each row of one alone
   int64_t short_elements = 1000, long_elements = 100'000;
   std::vector<int> tenants = {2, 4, 8, 16};
   std::vector<int> weights = {1, 3};
@@ -91,26 +96,33 @@ std::unique_ptr<client::Client> ClientOf(const std::string& address, const std::
   return *std::move(connected);
 }
 
-// Keeps runs of a program waiting, by a stream: `kBatches` times so many, and as many again as each has ended.
-constexpr int kBatches = 4;
-void Saturate(const std::string& address, const std::string& tenant, int64_t elements, size_t batch,
-              std::atomic<int>& ready, const std::atomic<bool>& stop) {
+// How a tenant keeps runs of a program waiting, by a stream: some batches of them, and one more as each has ended.
+struct Want {
+  int64_t elements = 0;
+  uint64_t batch = 1;
+  int batches = 1;
+  std::atomic<uint64_t> ended{0};  // runs
+};
+
+void Saturate(const std::string& address, const std::string& tenant, Want& want, std::atomic<int>& ready,
+              const std::atomic<bool>& stop) {
   const auto client = ClientOf(address, tenant);
-  const auto program = client->Compile(SinesOf(elements));
+  const auto program = client->Compile(SinesOf(want.elements));
   Check(tenant, program.status());
   const auto stream = client->OpenStream();
   Check(tenant, stream.status());
   // The stream's own: what a client of a tenant's makes outside of its session, a stream does not know.
-  const client::Arguments arguments = client::Arguments().Set(0, (*stream)->Allocate(v1::FLOAT32, {elements}));
+  const client::Arguments arguments = client::Arguments().Set(0, (*stream)->Allocate(v1::FLOAT32, {want.elements}));
   std::deque<std::future<absl::Status>> fences;
   const auto send = [&] {
-    for (size_t i = 0; i < batch; ++i) (*stream)->Execute(*program, arguments);
+    for (uint64_t i = 0; i < want.batch; ++i) (*stream)->Execute(*program, arguments);
     fences.push_back((*stream)->Fence());
   };
-  for (int i = 0; i < kBatches; ++i) send();
+  for (int i = 0; i < want.batches; ++i) send();
   for (bool counted = false; !stop; send()) {
     Check(tenant, fences.front().get());
     fences.pop_front();
+    want.ended += want.batch;
     if (!std::exchange(counted, true)) ++ready;
   }
   for (auto& fence : fences) Check(tenant, fence.get());
@@ -123,6 +135,7 @@ struct Distances {
   double busy = 0;     // the part of the time that the device worked for them
   double waiting = 1;  // of the moments that were looked at, those in which something of one waited: the least of all
   double longest_ms = 0;  // run, that was seen
+  double runs = 0;        // that ended, of who has the same weight and short runs, from their mean, in percent
 };
 
 double Distance(const std::vector<uint64_t>& got, const std::vector<double>& entitled) {
@@ -176,6 +189,16 @@ Distances Watch(server::Engine& engine, const std::vector<const Account*>& tenan
   }
 }
 
+// How far the number of one is from the mean of its group, in percent, of groups of two or more.
+double DistanceInGroups(const std::vector<std::vector<uint64_t>>& groups) {
+  double most = 0;
+  for (const std::vector<uint64_t>& group : groups) {
+    const std::vector<double> even(group.size(), group.empty() ? 1 : 1.0 / static_cast<double>(group.size()));
+    most = std::max(most, Distance(group, even));
+  }
+  return most;
+}
+
 Distances Shares(int tenants, int weight, const Settings& settings) {
   std::string text = TenantText("uploads", "") + TenantText("compiles", "");
   std::vector<double> entitled;
@@ -192,16 +215,18 @@ Distances Shares(int tenants, int weight, const Settings& settings) {
   server::Engine& engine = server.server().engine();
 
   std::atomic<int> ready = 0;
+  std::deque<Want> wants;
   Busy busy;
   std::vector<const Account*> accounts;
   for (int i = 0; i < tenants; ++i) {
     const std::string name = absl::StrCat("t", i);
     accounts.push_back(engine.accounts().Of(name));
     const bool runs_long = (i % 2 == 0) != ((i / 2) % 2 == 1);  // of each weight both, where there are four
-    busy.Add([&, name, runs_long](const std::atomic<bool>& stop) {
-      Saturate(address, name, runs_long ? settings.long_elements : settings.short_elements, runs_long ? 4 : 128, ready,
-               stop);
-    });
+    Want& want = wants.emplace_back();
+    want.elements = runs_long ? settings.long_elements : settings.short_elements;
+    want.batch = runs_long ? 4 : 32;
+    want.batches = runs_long ? 4 : 16;
+    busy.Add([&, name](const std::atomic<bool>& stop) { Saturate(address, name, want, ready, stop); });
   }
   busy.Add([&](const std::atomic<bool>& stop) {
     const auto client = ClientOf(address, "uploads");
@@ -217,7 +242,20 @@ Distances Shares(int tenants, int weight, const Settings& settings) {
   });
   while (ready < tenants + 2) absl::SleepFor(absl::Milliseconds(10));
   absl::SleepFor(absl::Seconds(std::min(1.0, settings.seconds)));
-  return Watch(engine, accounts, entitled, settings.seconds);
+  // The runs that ended meanwhile, of those whose runs are short, by weight.
+  const auto runs = [&] {
+    std::vector<std::vector<uint64_t>> groups(2);
+    for (int i = 0; i < tenants; ++i) {
+      if (wants[i].elements == settings.short_elements) groups[weight_of(i) == 1 ? 0 : 1].push_back(wants[i].ended);
+    }
+    return groups;
+  };
+  const auto before = runs();
+  Distances result = Watch(engine, accounts, entitled, settings.seconds);
+  auto ended = runs();
+  for (size_t i = 0; i < ended.size(); ++i) ended[i] = Minus(ended[i], before[i]);
+  result.runs = DistanceInGroups(ended);
+  return result;
 }
 
 // The third party's latencies.
@@ -260,12 +298,29 @@ load::ClassResult Tail(const std::string& how, const Settings& settings) {
   return third;
 }
 
+// What who is alone pays for being by turns.
+void PrintAlone(const Settings& settings) {
+  const Folder folder;
+  BenchServer server(ConfigWith(folder.Write("tenants.txtpb", TenantText("alone", "")), settings), "/proc/self/exe");
+  std::printf(
+      "\n| alone: runs of | at once | by turns µs | without µs | by turns, of without |\n|---|---|---|---|---|\n");
+  for (const int64_t elements : {settings.short_elements, settings.long_elements}) {
+    for (const int at_once : {1, 8}) {
+      const AlonePrice price = PriceAlone(server.server().engine(), elements, at_once, settings.alone_seconds);
+      std::printf("| %ld sines | %d | %.1f | %.1f | %.4f × |\n", static_cast<long>(100 * elements), at_once,
+                  price.turns_micros, price.device_micros, price.ratio);
+      std::fflush(stdout);
+    }
+  }
+}
+
 int Main(int argc, char** argv) {
   CLI::App app("Shares of a device by weight, and a small caller's latency beside others");
   Settings settings;
   bool smoke = false;
   app.add_option("--seconds", settings.seconds, "of each row of shares")->capture_default_str();
   app.add_option("--tail_seconds", settings.tail_seconds, "of each row of latencies")->capture_default_str();
+  app.add_option("--alone_seconds", settings.alone_seconds, "of each row of one alone")->capture_default_str();
   app.add_option("--tenants", settings.tenants, "how many there are")->delimiter(',');
   app.add_option("--cpu_threads", settings.cpu_threads,
                  "that compute; 0 is one a core. With fewer, calls, compilations and clients have cores of their own");
@@ -274,19 +329,19 @@ int Main(int argc, char** argv) {
   app.add_flag("--smoke", smoke, "a moment of each: whether it works");
   CLI11_PARSE(app, argc, argv);
   if (smoke) {
-    settings.seconds = settings.tail_seconds = 0.5;
+    settings.seconds = settings.tail_seconds = settings.alone_seconds = 0.5;
     settings.tenants = {2};
     settings.weights = {3};
   }
   std::printf(
       "| weights | tenants | worst second, of one's part | worst over all | longest run ms | device in use | always "
-      "waiting |\n|---|---|---|---|---|---|---|\n");
+      "waiting | runs of equals |\n|---|---|---|---|---|---|---|---|\n");
   for (const int weight : settings.weights) {
     for (const int tenants : settings.tenants) {
       const Distances distances = Shares(tenants, weight, settings);
-      std::printf("| 1 : %d | %d | ±%.1f %% | ±%.1f %% | %.1f | %.0f %% | %.0f %% |\n", weight, tenants,
+      std::printf("| 1 : %d | %d | ±%.1f %% | ±%.1f %% | %.1f | %.0f %% | %.0f %% | ±%.1f %% |\n", weight, tenants,
                   distances.second, distances.whole, distances.longest_ms, 100 * distances.busy,
-                  100 * distances.waiting);
+                  100 * distances.waiting, distances.runs);
       std::fflush(stdout);
     }
   }
@@ -303,6 +358,7 @@ int Main(int argc, char** argv) {
                 micros(0.99) / alone, 100 * static_cast<double>(third.ok) / static_cast<double>(third.due));
     std::fflush(stdout);
   }
+  PrintAlone(settings);
   return 0;
 }
 

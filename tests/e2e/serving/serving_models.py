@@ -32,6 +32,28 @@ def scale(factor, dtype=TensorProto.FLOAT, shape=("n",)):
                  {"k": array})  # fmt: skip
 
 
+def sums(mixes=False, state=TensorProto.FLOAT):
+    """Of float32 [n, t, 2]: y is what a sequence has had so far, added up, and `steps` how many requests that were.
+
+    If it mixes rows, each gets the mean of all rows' x, too: alone twice its own."""
+    nodes = [helper.make_node("ReduceSum", ["x", "one"], ["a"], keepdims=0),
+             helper.make_node("Add", ["s", "a"], ["b"]), helper.make_node("ReduceMean", ["a"], ["m"], axes=[0]),
+             helper.make_node("Add", ["b", "m"] if mixes else ["b", "zero"], ["y"]),
+             helper.make_node("Add", ["y", "zero"], ["next_s"]),
+             helper.make_node("Add", ["k", "one"], ["next_k"]), helper.make_node("Identity", ["next_k"], ["steps"])]  # fmt: skip
+    row = [tensor("s", state, ["n", 2]), tensor("k", TensorProto.INT64, ["n"])]
+    return model(nodes, [tensor("x", TensorProto.FLOAT, ["n", "t", 2]), *row],
+                 [tensor("y", TensorProto.FLOAT, ["n", 2]), tensor("steps", TensorProto.INT64, ["n"]),
+                  tensor("next_s", TensorProto.FLOAT, ["n", 2]), tensor("next_k", TensorProto.INT64, ["n"])],
+                 {"one": np.array([1], np.int64), "zero": np.array([0], np.float32)})  # fmt: skip
+
+
+def sequences(*inner, states=("s", "k")):
+    """A config.pbtxt; `inner` is what sequence_batching has beside the states."""
+    state = ['state { input_name: "%s" output_name: "next_%s" }' % (name, name) for name in states]
+    return "sequence_batching {\n%s\n}\n" % "\n".join([*inner, *state])
+
+
 class Mlp:
     """16 numbers to 4, by way of 32."""
 
@@ -117,6 +139,13 @@ class Folder:
             shutil.rmtree(draft)
         else:
             os.rename(draft, folder)
+
+    def configure(self, name, text):
+        """What holds for all versions of a model; before the first of them comes."""
+        (self.path / name).mkdir(exist_ok=True)
+        draft = self.path / (".draft-" + name)
+        draft.write_text(text)
+        os.replace(draft, self.path / name / "config.pbtxt")
 
     def remove(self, name, version=1):
         gone = self.path / (".gone-%s-%s" % (name, version))
