@@ -1,4 +1,4 @@
-"""Writes the dashboards for Grafana beside it, from one table: a dashboard has rows, a row has panels, and a panel has its
+"""Writes the dashboards for Grafana beside it, and into the chart, from one table: a dashboard has rows, a row has panels, and a panel has its
 queries, each with what its lines are called.
 
 A query is of the servers that the variable `instance` chooses (SERVERS). Where a time is asked for, Grafana knows how often
@@ -158,6 +158,12 @@ def text(name):
     return json.dumps(dashboard(name), indent=1) + "\n"
 
 
+HERE = pathlib.Path(__file__).parent
+# Helm reads nothing outside of a chart.
+FOLDERS = [HERE, HERE.parent / "helm" / "kiln" / "files" / "dashboards"]
+
 if __name__ == "__main__":
-    for each in DASHBOARDS:
-        (pathlib.Path(__file__).parent / ("kiln-%s.json" % each)).write_text(text(each))
+    for folder in FOLDERS:
+        folder.mkdir(exist_ok=True)
+        for each in DASHBOARDS:
+            (folder / ("kiln-%s.json" % each)).write_text(text(each))

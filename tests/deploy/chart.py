@@ -213,6 +213,9 @@ class Chart(unittest.TestCase):
                                   "target": {"type": "AverageValue", "averageValue": "500m"}})  # fmt: skip
         rules = documents["PrometheusRule", "k-kiln"]["spec"]
         self.assertEqual(rules, yaml.safe_load((ROOT / "deploy/prometheus/alerts.yml").read_text()))
+        dashboards = documents["ConfigMap", "k-kiln-dashboards"]
+        self.assertEqual(dashboards["metadata"]["labels"]["grafana_dashboard"], "1")
+        self.assertEqual(dashboards["data"], {path.name: path.read_text() for path in (ROOT / "deploy/grafana").glob("*.json")})
 
     def test_pods_begin_anew_for_settings_alone(self):
         before = rendered("fleet")

@@ -42,11 +42,13 @@ def labels_of(name):
 
 class Dashboards(unittest.TestCase):
     def test_files_are_as_the_table_has_them(self):
-        self.assertEqual(sorted(path.name for path in FOLDER.glob("*.json")), sorted("kiln-%s.json" % name for name in TABLE.DASHBOARDS))
-        for name in TABLE.DASHBOARDS:
-            with self.subTest(name):
-                self.assertEqual((FOLDER / ("kiln-%s.json" % name)).read_text(), TABLE.text(name),
-                                 "python deploy/grafana/dashboards.py writes it")  # fmt: skip
+        names = sorted("kiln-%s.json" % name for name in TABLE.DASHBOARDS)
+        for folder in TABLE.FOLDERS:
+            self.assertEqual(sorted(path.name for path in folder.glob("*.json")), names)
+            for name in TABLE.DASHBOARDS:
+                with self.subTest(name, folder=folder):
+                    self.assertEqual((folder / ("kiln-%s.json" % name)).read_text(), TABLE.text(name),
+                                     "python deploy/grafana/dashboards.py writes it")  # fmt: skip
 
     def test_queries_name_what_there_is(self):
         asked = 0
