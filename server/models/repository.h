@@ -132,7 +132,7 @@ class ModelRepository {
   Engine* const engine_;
   const std::shared_ptr<spdlog::logger> log_;
   const SessionPtr session_;
-  WakeUps wake_ups_;           // outlives the models
+  SequencerThreads threads_;   // outlive the models
   SharedConstants constants_;  // the polling thread's
   std::string folder_reason_;  // the same: why it could not be read
   std::atomic<bool> stopping_{false};

@@ -19,6 +19,10 @@ constexpr uint64_t kMaxJoinedBytes = 16 << 20;
 // Several together may be expected to take so long, or twice as long as one of them alone: where that is long already,
 // as with a large model, the others add little, and to run one after the other would cost each far more.
 constexpr uint64_t kMaxRunNs = 20'000'000;
+// A short run is made by the thread that starts it, and may have ended when that goes on. So many in a row, and the
+// rest is for the thread that is there for it, where one tenant's line waits for another's: else one that always has
+// the next step in time would keep a thread which has come with a request, or from a device, for ever.
+constexpr int kMaxRunsInARow = 16;
 
 }  // namespace
 
@@ -65,12 +69,16 @@ void Sequencer::GoOn(const LinePtr& line) {
 }
 
 void Sequencer::Drive(const LinePtr& line) {
-  for (;;) {
+  for (int started = 0;; ++started) {
     std::vector<BufferTable::Record> unused;
     Gone gone;
     Steps steps;
     {
       absl::MutexLock lock(&mutex_);
+      if (started >= kMaxRunsInARow && !line->running && !line->waiting.empty()) {
+        // It holds both: of a line that is forgotten, nobody else does.
+        return options_.threads->runs.At(SteadyNow(), [self = shared_from_this(), line] { self->Drive(line); });
+      }
       if (!line->running) {
         steps = Next(line, gone);
         line->running = !steps.empty();

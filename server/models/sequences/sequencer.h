@@ -73,13 +73,13 @@ class Sequencer : public std::enable_shared_from_this<Sequencer> {
     // How many bytes the results of a request have, of what bounds those that are run together.
     std::function<uint64_t(const ExecuteRequest&)> result_bytes;
     absl::Duration idle, queue_delay;
-    WakeUps* wake_ups = nullptr;  // outlives it
+    SequencerThreads* threads = nullptr;  // outlive it
   };
   explicit Sequencer(Options options);
 
   // Runs a request with one row of each input, as server/models/infer.h makes it: the program's arguments but for pools
   // and lists. `control` has the caller's memory domain: what callers of several do together is nobody's. What it and
-  // `control` point to lives until the answer: once, here or on a device's thread. The errors of
+  // `control` point to lives until the answer: once, here, on a device's thread or on one of `threads`. The errors of
   // SequenceSlots::Begin; those of memory, if the pools cannot be had; those of the run.
   void Run(ExecuteRequest request, SequenceAsk ask, const Control& control, ExecuteCallback done);
 
@@ -111,7 +111,7 @@ class Sequencer : public std::enable_shared_from_this<Sequencer> {
     std::deque<std::unique_ptr<Step>> waiting;
     std::vector<BufferTable::Record> pools;  // none: nothing has been run yet
     bool running = false;
-    bool driven = false;         // somebody is in Drive(), or will be
+    bool driven = false;         // somebody is in Drive(), or will be: then none begins another
     bool forgotten = false;      // it is none of lines_ any more, and goes when its last request has been answered
     bool sweep_asked = false;    // EndIdle() will be called
     bool tick_asked = false;     // Tick() will be called
@@ -136,7 +136,7 @@ class Sequencer : public std::enable_shared_from_this<Sequencer> {
   };
   using Gone = std::vector<std::pair<std::unique_ptr<Step>, absl::Status>>;
 
-  // Starts the next run, and the next if that has ended at once.
+  // Starts the next run, and the next if that has ended at once, as long as these are not too many. The line is driven.
   void Drive(const LinePtr& line);
   // Whether a step may be in a run with this one, which then has so many rows and bytes.
   bool Fits(const Step& first, const Step& step, size_t rows, uint64_t bytes) const;

@@ -1,6 +1,6 @@
 // What becomes of a sequencer's steps and sequences while nobody asks: who has gone is let go, and what is idle ends.
 //
-// Most of it is called by `wake_ups`, as time goes by. What is to be called later holds nothing: a model that is
+// Most of it is called by `threads`, as time goes by. What is to be called later holds nothing: a model that is
 // unloaded gives back its memory then and there.
 //
 // Tested by sequencer_ends_test.cc.
@@ -26,7 +26,7 @@ void Sequencer::Leave(Line& line, std::unique_ptr<Step> step, absl::Status why, 
 void Sequencer::AskForTick(const LinePtr& line) {
   if (line->waiting.empty() && line->together == nullptr) return;
   if (std::exchange(line->tick_asked, true)) return;
-  options_.wake_ups->At(SteadyNow() + kTick, [weak = weak_from_this(), weak_line = std::weak_ptr<Line>(line)] {
+  options_.threads->watch.At(SteadyNow() + kTick, [weak = weak_from_this(), weak_line = std::weak_ptr<Line>(line)] {
     const std::shared_ptr<Sequencer> self = weak.lock();
     const LinePtr ticked = weak_line.lock();
     if (self != nullptr && ticked != nullptr) self->Tick(ticked);
@@ -79,7 +79,7 @@ void Sequencer::KeepOnly(const std::vector<std::string>& tenants) {
 
 void Sequencer::AskForEndOfHold(const LinePtr& line) {
   if (std::exchange(line->hold_asked, true)) return;
-  options_.wake_ups->At(line->hold_until, [weak = weak_from_this(), weak_line = std::weak_ptr<Line>(line)] {
+  options_.threads->runs.At(line->hold_until, [weak = weak_from_this(), weak_line = std::weak_ptr<Line>(line)] {
     const std::shared_ptr<Sequencer> self = weak.lock();
     const LinePtr held = weak_line.lock();
     if (self == nullptr || held == nullptr) return;
@@ -93,7 +93,7 @@ void Sequencer::AskForEndOfHold(const LinePtr& line) {
 
 void Sequencer::AskForSweep(const LinePtr& line, absl::Time when) {
   if (line->slots.sequences() == 0 || when == absl::InfiniteFuture() || std::exchange(line->sweep_asked, true)) return;
-  options_.wake_ups->At(when, [weak = weak_from_this(), weak_line = std::weak_ptr<Line>(line)] {
+  options_.threads->watch.At(when, [weak = weak_from_this(), weak_line = std::weak_ptr<Line>(line)] {
     const std::shared_ptr<Sequencer> self = weak.lock();
     const LinePtr swept = weak_line.lock();
     if (self != nullptr && swept != nullptr) self->EndIdle(swept);
