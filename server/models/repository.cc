@@ -308,7 +308,7 @@ std::vector<ServedModelPtr> ModelRepository::Loaded(absl::string_view name) cons
   return models;
 }
 
-void ModelRepository::KeepOnly(const std::vector<std::string>& tenants) const {
+void ModelRepository::KeepOnly(const std::set<std::string, std::less<>>& tenants) const {
   for (const ServedModelPtr& model : Loaded("")) {
     if (model->sequences.has_value()) model->sequences->sequencer->KeepOnly(tenants);
   }

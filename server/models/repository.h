@@ -16,6 +16,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <thread>
 #include <utility>
@@ -80,8 +81,8 @@ class ModelRepository {
   const VersionPolicy& versions() const { return options_.versions; }
   absl::string_view folder() const { return options_.folder; }
 
-  // Forgets what models keep for tenants that are none of these (sequencer.h).
-  void KeepOnly(const std::vector<std::string>& tenants) const;
+  // Forgets what models keep for tenants that are none of these (sequencer.h): those that have stayed (identity.h).
+  void KeepOnly(const std::set<std::string, std::less<>>& tenants) const;
 
   struct Row {
     std::string name, version;

@@ -83,9 +83,10 @@ class Sequencer : public std::enable_shared_from_this<Sequencer> {
   // SequenceSlots::Begin; those of memory, if the pools cannot be had; those of the run.
   void Run(ExecuteRequest request, SequenceAsk ask, const Control& control, ExecuteCallback done);
 
-  // Forgets the sequences of tenants that are none of these, and gives back their memory: whoever has such a name later
-  // begins with none. Requests that are under way end as they would.
-  void KeepOnly(const std::vector<std::string>& tenants);
+  // Forgets the sequences of tenants that are none of these, and gives back their memory. Requests that are under way
+  // end as they would. A tenant that has gone may bring more, and so have sequences again, by calls that go on; so
+  // these are those that were there before, too: whoever has a name anew begins with none.
+  void KeepOnly(const std::set<std::string, std::less<>>& tenants);
 
   // Of all tenants.
   size_t sequences() const;

@@ -58,13 +58,13 @@ void Sequencer::Tick(const LinePtr& line) {
   Tell(gone);
 }
 
-void Sequencer::KeepOnly(const std::vector<std::string>& tenants) {
+void Sequencer::KeepOnly(const std::set<std::string, std::less<>>& tenants) {
   std::vector<LinePtr> gone;
   {
     absl::MutexLock lock(&mutex_);
     for (auto each = lines_.begin(); each != lines_.end();) {
       const auto& [account, line] = *each;
-      if (account == nullptr || std::find(tenants.begin(), tenants.end(), account->name()) != tenants.end()) {
+      if (account == nullptr || tenants.contains(account->name())) {
         ++each;
         continue;
       }

@@ -7,7 +7,9 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "base/error.h"
 #include "inference/grpc_service.pb.h"
+#include "server/identity/identity.h"
 #include "server/models/infer.h"
 #include "server/models/repository.h"
 #include "server/services/inference/infer_regions.h"
@@ -63,6 +65,11 @@ class Run : public std::enable_shared_from_this<Run> {
       self->Executed(std::move(result));
     };
     if (run_.sequence.has_value()) {
+      // A call that was let in goes on, but may begin nothing that whoever has its tenant's name next would find.
+      Identity* const identity = caller_.env.identity;
+      if (identity != nullptr && caller_.tenant != nullptr && !identity->IsInForce(caller_.tenant))
+        return Fail(MakeError(v1::NOT_AUTHENTICATED,
+                              "the tenant of this call has been taken out of the file, and its sequences have ended"));
       Control control = caller_.control;
       control.domain = MemoryDomainOf(caller_.session.get());
       model_->sequences->sequencer->Run(std::move(asked), *run_.sequence, control, std::move(executed));

@@ -329,11 +329,23 @@ class Tenants(Served):
             except InferenceServerException as error:
                 return error.status()
 
+        answers, goes_on = queue.Queue(), self.connect()
+        goes_on.start_stream(callback=lambda result, error: answers.put((result, error)), **b)
+
+        def streamed(start):
+            goes_on.async_stream_infer("sums", given([1, 2]), sequence_id="kept", sequence_start=start)
+            result, error = answers.get(timeout=WAIT)
+            return error.message() if result is None else result.as_numpy("y")[0].tolist()
+
+        self.assertEqual(streamed(False), [2, 4])
         self.write("a", "poor")
         self.assertTrue(support.eventually(lambda: told() == "StatusCode.UNAUTHENTICATED"))
+        self.assertIn("has been taken out of the file", streamed(True))
         self.write(*self.ALL)
         self.assertTrue(support.eventually(lambda: told() != "StatusCode.UNAUTHENTICATED"))
+        self.assertIn("has been taken out of the file", streamed(True))
         self.assertEqual(told(), "StatusCode.NOT_FOUND")
+        goes_on.stop_stream()
 
     def test_know_nothing_of_each_other(self):
         who = {name: {"headers": {"authorization": "Bearer " + name}} for name in self.ALL}
