@@ -49,6 +49,7 @@ class Run : public std::enable_shared_from_this<Run> {
   absl::Status Prepare() {
     KILN_RETURN_IF_ERROR(ToRun(*model_, message_, run_));
     KILN_ASSIGN_OR_RETURN(regions_, InferRegions::Find(caller_, run_));
+    if (regions_ != nullptr) KILN_RETURN_IF_ERROR(regions_->CheckOutputs(*model_, run_));
     return absl::OkStatus();
   }
 
@@ -98,7 +99,7 @@ class Run : public std::enable_shared_from_this<Run> {
 
   void Answer() {
     if (regions_ != nullptr) {
-      if (absl::Status status = regions_->Write(*model_, run_, result_); !status.ok()) return Fail(std::move(status));
+      if (absl::Status status = regions_->Write(run_, result_); !status.ok()) return Fail(std::move(status));
     }
     if (absl::Status status = FillInferResponse(*model_, message_, run_, result_, answer_); !status.ok())
       return Fail(std::move(status));
