@@ -205,6 +205,12 @@ absl::StatusOr<ModelSizes> ParseModelSizes(absl::string_view text) {
 absl::StatusOr<ServedModelPtr> LoadModel(const ModelFiles& files, const LoadSettings& settings, Engine& engine,
                                          SequencerThreads& threads, const SessionPtr& session, const Control& control,
                                          SharedConstants& constants) {
+  if (!files.refused.empty()) {
+    v1::ErrorDetail detail;
+    detail.set_code(v1::BAD_ARGUMENT);
+    detail.set_field(kConfigFile);
+    return MakeError(detail, files.refused);
+  }
   if (files.bytes > settings.max_bytes) {
     return TooLarge(
         "model_limits.max_bytes", settings.max_bytes, files.bytes,

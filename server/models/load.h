@@ -38,8 +38,8 @@ struct LoadSettings {
 
 // The errors of models/onnx, of the compiler, and of memory; GRAPH_TOO_LARGE, limit "model_limits.max_bytes";
 // UNSUPPORTED_OP for inputs and outputs that the protocol has no name for; those of sequence_config.h and
-// pooled_graph.h. `session` owns the program; `engine` and `threads` outlive the model. Blocks, by `control` for as
-// long as the compiler is asked.
+// pooled_graph.h; BAD_ARGUMENT for files that are not to be loaded. `session` owns the program; `engine` and `threads`
+// outlive the model. Blocks, by `control` for as long as the compiler is asked.
 absl::StatusOr<ServedModelPtr> LoadModel(const ModelFiles& files, const LoadSettings& settings, Engine& engine,
                                          SequencerThreads& threads, const SessionPtr& session, const Control& control,
                                          SharedConstants& constants);
