@@ -3,7 +3,7 @@
 // A tenant's sequences of a model have their state in pools, one for each of the model's states, in the device's memory
 // and on the tenant's account: from the first run of its first sequence until the last has ended. So what the server
 // keeps for somebody has an owner, a limit and an end. They are taken whole, not sequence by sequence: whoever has
-// begun is not refused memory in the middle.
+// begun is not refused room for its state in the middle, though perhaps what a run takes for itself.
 //
 // Steps are batched continuously: one run of a tenant's at a time, and when it has ended all that have come meanwhile
 // are the next, whichever sequences they are of and however far these have come; each is answered at once, and may
@@ -42,9 +42,9 @@
 #include "base/account.h"
 #include "runtime/hal/device.h"
 #include "server/engine/executions/requests.h"
-#include "server/engine/programs/row_times.h"
 #include "server/metrics/metrics.h"
 #include "server/models/sequences/sequence_slots.h"
+#include "server/models/sequences/step_times.h"
 #include "server/models/sequences/wake_ups.h"
 #include "server/trace/parts.h"
 
@@ -116,6 +116,7 @@ class Sequencer : public std::enable_shared_from_this<Sequencer> {
     bool forgotten = false;      // it is none of lines_ any more, and goes when its last request has been answered
     bool sweep_asked = false;    // EndIdle() will be called
     bool tick_asked = false;     // Tick() will be called
+    absl::Duration tick_took;    // of the last
     Joined* together = nullptr;  // the run under way, if it is of several
     // Of the last run, those that may ask again; and until when they are waited for.
     std::set<std::string> expected;
@@ -140,7 +141,7 @@ class Sequencer : public std::enable_shared_from_this<Sequencer> {
   // Starts the next run, and the next if that has ended at once, as long as these are not too many. The line is driven.
   void Drive(const LinePtr& line);
   // Whether a step may be in a run with this one, which then has so many rows and bytes.
-  bool Fits(const Step& first, const Step& step, size_t rows, uint64_t bytes) const;
+  bool Fits(const Step& first, const Step& step, size_t rows, uint64_t bytes) const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
   // What runs next; none, and nobody gone: there is nothing, or it is held.
   Steps Next(const LinePtr& line, Gone& gone) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Start(const LinePtr& line, Steps steps);
@@ -169,8 +170,8 @@ class Sequencer : public std::enable_shared_from_this<Sequencer> {
   std::vector<BufferTable::Record> TakePoolsIfUnused(Line& line) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const Options options_;
-  RowTimes times_;  // of all tenants' runs
   mutable absl::Mutex mutex_;
+  StepTimes times_ ABSL_GUARDED_BY(mutex_);  // of all tenants' runs
   // As many as there are tenants that have asked.
   std::map<const Account*, LinePtr> lines_ ABSL_GUARDED_BY(mutex_);
 };

@@ -15,6 +15,9 @@ namespace {
 
 // How soon those are answered that nobody waits for any more.
 constexpr absl::Duration kTick = absl::Milliseconds(5);
+// A look at a line takes at most one part of so many of the time: it goes through all that wait, under everybody's
+// lock.
+constexpr int kMinPause = 20;
 
 }  // namespace
 
@@ -26,11 +29,12 @@ void Sequencer::Leave(Line& line, std::unique_ptr<Step> step, absl::Status why, 
 void Sequencer::AskForTick(const LinePtr& line) {
   if (line->waiting.empty() && line->together == nullptr) return;
   if (std::exchange(line->tick_asked, true)) return;
-  options_.threads->watch.At(SteadyNow() + kTick, [weak = weak_from_this(), weak_line = std::weak_ptr<Line>(line)] {
-    const std::shared_ptr<Sequencer> self = weak.lock();
-    const LinePtr ticked = weak_line.lock();
-    if (self != nullptr && ticked != nullptr) self->Tick(ticked);
-  });
+  options_.threads->watch.At(SteadyNow() + std::max(kTick, kMinPause * line->tick_took),
+                             [weak = weak_from_this(), weak_line = std::weak_ptr<Line>(line)] {
+                               const std::shared_ptr<Sequencer> self = weak.lock();
+                               const LinePtr ticked = weak_line.lock();
+                               if (self != nullptr && ticked != nullptr) self->Tick(ticked);
+                             });
 }
 
 void Sequencer::Tick(const LinePtr& line) {
@@ -38,6 +42,7 @@ void Sequencer::Tick(const LinePtr& line) {
   {
     std::vector<BufferTable::Record> unused;  // goes without the lock
     absl::MutexLock lock(&mutex_);
+    const absl::Time begin = SteadyNow();
     line->tick_asked = false;
     for (auto each = line->waiting.begin(); each != line->waiting.end();) {
       absl::Status wanted = (*each)->control.Check();
@@ -53,6 +58,7 @@ void Sequencer::Tick(const LinePtr& line) {
       line->together->cancelled.store(true, std::memory_order_relaxed);
     if (!gone.empty()) AskForSweep(line, SteadyNow() + options_.idle);
     unused = TakePoolsIfUnused(*line);
+    line->tick_took = SteadyNow() - begin;
     AskForTick(line);
   }
   Tell(gone);
