@@ -4,7 +4,7 @@
 
 The weights are random (of a seed), so the text is, too; greedy tokens are those of numpy, which keeps no cache.
 """
-import contextlib, os, pathlib, queue, re, subprocess, sys, tempfile, time
+import contextlib, os, pathlib, queue, re, subprocess, sys, tempfile, threading, time
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -102,7 +102,11 @@ def main(clients=4, count=40):
             stack.callback(server.terminate)
             for line in server.stderr:
                 log.append(line)
-                if "event=model_" in line: break
+                if all(any(word in each for each in log) for word in ("event=model_", "event=serving")): break
+            told = threading.Thread(target=lambda: log.extend(server.stderr))  # else the server would wait for us
+            told.start()
+            stack.callback(told.join)
+            stack.callback(server.terminate)
             address = "127.0.0.1:" + re.search(r"event=serving .*port=(\d+)", "".join(log)).group(1)
             begin = time.perf_counter()
             with ThreadPoolExecutor(clients) as pool:
@@ -110,7 +114,7 @@ def main(clients=4, count=40):
             rate = clients * count / (time.perf_counter() - begin)
             counts = triton.InferenceServerClient(address).get_inference_statistics("gpt").model_stats[0]
             server.terminate()
-            log += server.stderr.readlines()
+            told.join()
     for prompt, text in zip(prompts, texts): assert text == greedy(w, prompt, count), (prompt, text)
     compiled = "".join(log).count("event=compiled")
     print("%d clients: %d tokens, all as numpy's; %.0f tokens/s; %d steps in %d runs; %d programs compiled"

@@ -110,13 +110,6 @@ absl::StatusOr<std::unique_ptr<ModelRepository>> OpenModels(const v1::ServerConf
   return std::make_unique<ModelRepository>(std::move(options), &engine, std::move(log));
 }
 
-std::vector<std::string> NamesOf(const std::vector<TenantPtr>& tenants) {
-  std::vector<std::string> names;
-  names.reserve(tenants.size());
-  for (const TenantPtr& tenant : tenants) names.push_back(tenant->name);
-  return names;
-}
-
 // The address to be reached by, with the port that was had in the place of port 0.
 std::string Advertised(absl::string_view address, int port) {
   return absl::ConsumeSuffix(&address, ":0") ? absl::StrCat(address, ":", port) : std::string(address);
@@ -194,11 +187,11 @@ absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(const v1::ServerConf
   auto logs = std::make_unique<Logs>(std::move(opened));
   std::unique_ptr<Identity> identity;
   if (!config.tenants().empty()) {
-    const auto apply = [&engine = *engine, regions = named_regions.get(),
-                        models = models.get()](const std::vector<TenantPtr>& tenants) {
+    const auto apply = [&engine = *engine, regions = named_regions.get(), models = models.get()](
+                           const std::vector<TenantPtr>& tenants, const Identity::NameSet& stayed) {
       const absl::Status applied = engine.SetTenants(tenants);
-      if (applied.ok() && regions != nullptr) regions->KeepOnly(NamesOf(tenants));
-      if (applied.ok() && models != nullptr) models->KeepOnly(NamesOf(tenants));
+      if (applied.ok() && regions != nullptr) regions->KeepOnly(stayed);
+      if (applied.ok() && models != nullptr) models->KeepOnly(stayed);
       return applied;
     };
     const auto reloaded = [audit = logs->audit.get()](const absl::Status& status) {

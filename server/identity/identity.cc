@@ -15,6 +15,15 @@ namespace {
 // Then all are forgotten.
 constexpr size_t kMaxChecked = 4096;
 
+Identity::NameSet NamesInBoth(const Tenants& before, const Tenants& after) {
+  Identity::NameSet old, both;
+  for (const TenantPtr& tenant : before.all()) old.insert(tenant->name);
+  for (const TenantPtr& tenant : after.all()) {
+    if (old.contains(tenant->name)) both.insert(tenant->name);
+  }
+  return both;
+}
+
 }  // namespace
 
 absl::StatusOr<Tenants> ReadTenants(const std::string& path) {
@@ -25,7 +34,7 @@ absl::StatusOr<Tenants> ReadTenants(const std::string& path) {
 absl::StatusOr<std::unique_ptr<Identity>> Identity::Open(const std::string& path, std::shared_ptr<spdlog::logger> log,
                                                          absl::Duration period, ApplyFn apply, ReloadedFn reloaded) {
   KILN_ASSIGN_OR_RETURN(Tenants tenants, ReadTenants(path));
-  if (apply != nullptr) KILN_RETURN_IF_ERROR(apply(tenants.all()));
+  if (apply != nullptr) KILN_RETURN_IF_ERROR(apply(tenants.all(), {}));
   log->info("event=tenants file=\"{}\" tenants={}", absl::CEscape(path), tenants.size());
   return std::unique_ptr<Identity>(
       new Identity(path, std::move(log), period, std::move(apply), std::move(reloaded), std::move(tenants)));
@@ -41,6 +50,10 @@ Identity::Identity(std::string path, std::shared_ptr<spdlog::logger> log, absl::
       seen_(Look(tenants)),
       read_at_(SteadyNow()),
       tenants_(std::make_shared<const Tenants>(std::move(tenants))) {
+  {
+    absl::MutexLock lock(&mutex_);
+    NoteInForce({});
+  }
   watch_ = std::thread([this] { WatchUntilStopped(); });
 }
 
@@ -71,6 +84,19 @@ absl::StatusOr<TenantPtr> Identity::Identify(const Credentials& credentials, abs
   return std::move(identified.tenant);
 }
 
+bool Identity::IsInForce(const TenantPtr& tenant) {
+  absl::MutexLock lock(&mutex_);
+  return in_force_.contains(tenant);
+}
+
+void Identity::NoteInForce(const NameSet& stayed) {
+  std::erase_if(in_force_, [&stayed](const std::weak_ptr<const Tenant>& each) {
+    const TenantPtr tenant = each.lock();
+    return tenant == nullptr || !stayed.contains(tenant->name);
+  });
+  in_force_.insert(tenants_->all().begin(), tenants_->all().end());
+}
+
 bool Identity::HasUnixUser(uint32_t user) {
   absl::MutexLock lock(&mutex_);
   return tenants_->HasUnixUser(user);
@@ -93,8 +119,10 @@ absl::Status Identity::ReadAgain() {
   std::string seen = Look(*before);
   read_at_ = SteadyNow();
   auto tenants = ReadTenants(path_);
+  NameSet stayed;
+  if (tenants.ok()) stayed = NamesInBoth(*before, *tenants);
   if (tenants.ok() && apply_ != nullptr) {
-    if (absl::Status applied = apply_(tenants->all()); !applied.ok()) tenants = std::move(applied);
+    if (absl::Status applied = apply_(tenants->all(), stayed); !applied.ok()) tenants = std::move(applied);
   }
   if (!tenants.ok()) {
     seen_ = std::move(seen);
@@ -106,6 +134,7 @@ absl::Status Identity::ReadAgain() {
   log_->info("event=tenants file=\"{}\" tenants={} reloaded=true", absl::CEscape(path_), tenants->size());
   absl::MutexLock lock(&mutex_);
   tenants_ = std::make_shared<const Tenants>(*std::move(tenants));
+  NoteInForce(stayed);
   checked_.clear();
   return absl::OkStatus();
 }

@@ -9,6 +9,7 @@
 
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -29,8 +30,12 @@ absl::StatusOr<Tenants> ReadTenants(const std::string& path);
 // Safe from any thread.
 class Identity {
  public:
-  // Puts the tenants of a file in force, or says why it cannot: then those before stay. May be null.
-  using ApplyFn = std::function<absl::Status(const std::vector<TenantPtr>&)>;
+  using NameSet = std::set<std::string, std::less<>>;
+
+  // Puts the tenants of a file in force, or says why it cannot: then those before stay. `stayed` are the names of those
+  // that were in force before, too: what is kept by name for anybody else is not this one's, who may be another of the
+  // same name. May be null.
+  using ApplyFn = std::function<absl::Status(const std::vector<TenantPtr>& tenants, const NameSet& stayed)>;
 
   // Hears of each time that the files are read again, and whether they are in force. May be null.
   using ReloadedFn = std::function<void(const absl::Status&)>;
@@ -44,6 +49,10 @@ class Identity {
   // Tenants::Identify by what is in force at `now`.
   absl::StatusOr<TenantPtr> Identify(const Credentials& credentials, absl::Time now);
 
+  // Whether whoever was told this tenant is still one: its name has stood in the file since. Calls go on until they
+  // end, so that one which was let in may be of a tenant that has gone, or whose name is another's now.
+  bool IsInForce(const TenantPtr& tenant);
+
   // Tenants::HasUnixUser by what is in force.
   bool HasUnixUser(uint32_t user);
 
@@ -55,6 +64,7 @@ class Identity {
            ReloadedFn reloaded, Tenants tenants);
 
   absl::Status ReadAgain();
+  void NoteInForce(const NameSet& stayed) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // What of the files can be seen from outside; changes with them.
   std::string Look(const Tenants& tenants) const;
@@ -74,6 +84,8 @@ class Identity {
 
   absl::Mutex mutex_;
   std::shared_ptr<const Tenants> tenants_ ABSL_GUARDED_BY(mutex_);
+  // Those of tenants_, and those of files before that somebody has still and whose names have stayed.
+  std::set<std::weak_ptr<const Tenant>, std::owner_less<>> in_force_ ABSL_GUARDED_BY(mutex_);
   // Tokens whose signature was checked already, by tenants_: that takes longer than a small
   // program.
   absl::flat_hash_map<Sha256, Identified> checked_ ABSL_GUARDED_BY(mutex_);

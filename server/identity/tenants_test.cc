@@ -11,6 +11,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/error.h"
 #include "gtest/gtest.h"
 #include "server/identity/identity.h"
@@ -280,7 +281,7 @@ TEST_F(IdentityTest, AccountsGetTheLimitsThatAreInForce) {
   Write(absl::StrCat(quota, With("a", "one"),
                      "tenant { name: \"b\" certificate: \"b\" quota { handles: 9 } weight: 3 class: INTERACTIVE }"));
   Accounts accounts;
-  const auto apply = [&accounts](const std::vector<TenantPtr>& tenants) {
+  const auto apply = [&accounts](const std::vector<TenantPtr>& tenants, const Identity::NameSet&) {
     for (const TenantPtr& tenant : tenants) {
       if (tenant->quota[static_cast<size_t>(Quota::kHandles)] == 99) return absl::UnknownError("no room");
     }
@@ -314,6 +315,35 @@ TEST_F(IdentityTest, AccountsGetTheLimitsThatAreInForce) {
   EXPECT_EQ(accounts.Of("a")->limit(Quota::kHandles), 4u);
   EXPECT_TRUE((*identity)->Identify({"Bearer one", {}}, absl::Now()).ok());
   EXPECT_FALSE(Identity::Open(path_, log_, absl::Hours(1), apply).ok());
+}
+
+TEST_F(IdentityTest, ATenantThatHasGoneIsNotWhoComesBackUnderItsName) {
+  std::string stayed;
+  const auto apply = [&stayed](const std::vector<TenantPtr>&, const Identity::NameSet& names) {
+    stayed = absl::StrJoin(names, " ");
+    return absl::OkStatus();
+  };
+  Write(With("a", "one") + With("b", "two"));
+  auto opened = Identity::Open(path_, log_, absl::Hours(1), apply);
+  ASSERT_TRUE(opened.ok()) << opened.status();
+  identity_ = *std::move(opened);
+  EXPECT_EQ(stayed, "");
+  const TenantPtr a = *identity_->Identify({"Bearer one", {}}, kNow),
+                  b = *identity_->Identify({"Bearer two", {}}, kNow);
+  EXPECT_TRUE(identity_->IsInForce(a));
+  EXPECT_TRUE(identity_->Reload().ok());
+  EXPECT_EQ(stayed, "a b");
+  EXPECT_TRUE(identity_->IsInForce(a));  // another object of the same tenant is what Identify() says now
+  Write(With("b", "two"));
+  EXPECT_TRUE(identity_->Reload().ok());
+  EXPECT_EQ(stayed, "b");
+  EXPECT_FALSE(identity_->IsInForce(a));
+  Write(With("a", "three") + With("b", "two"));
+  EXPECT_TRUE(identity_->Reload().ok());
+  EXPECT_EQ(stayed, "b");
+  EXPECT_FALSE(identity_->IsInForce(a));
+  EXPECT_TRUE(identity_->IsInForce(b));
+  EXPECT_TRUE(identity_->IsInForce(*identity_->Identify({"Bearer three", {}}, kNow)));
 }
 
 TEST_F(IdentityTest, AFileThatChangesIsReadByItself) {

@@ -133,9 +133,13 @@ class Scanner {
       Failed();
       return;
     }
-    if (!S_ISREG(about.st_mode)) return Skip(absl::StrCat(name, "/", kConfigFile), "no plain file");
     for (size_t i = first; i < scan_.models.size(); ++i) {
-      scan_.models[i].config = absl::StrCat(path_, "/", name, "/", kConfigFile);
+      if (S_ISREG(about.st_mode)) {
+        scan_.models[i].config = absl::StrCat(path_, "/", name, "/", kConfigFile);
+      } else {
+        // Without its settings, a model with state would be served as another one.
+        scan_.models[i].refused = absl::StrCat(kConfigFile, ": no plain file; links are not followed");
+      }
       AddFile(kConfigFile, about, scan_.models[i]);
     }
   }

@@ -25,6 +25,9 @@ struct ModelFiles {
   uint64_t version = 0;
   std::string path;    // of the model's file
   std::string config;  // of the model's settings; empty: there are none
+  // Why it is not to be loaded, whatever its file says; empty: it may be. It is told as any that cannot be loaded: what
+  // served before serves on.
+  std::string refused;
   // Of all files beside it, and its settings: bytes together, and what changes when one of them does.
   uint64_t bytes = 0;
   std::string identity;

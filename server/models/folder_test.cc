@@ -102,8 +102,13 @@ TEST_F(FolderTest, SettingsAreOfAllVersions) {
   Write("b/config.pbtxt", "1234");
   EXPECT_NE(At().models[1].identity, after.models[1].identity);
   ASSERT_EQ(symlink("/etc/passwd", (path_ + "/a/config.pbtxt").c_str()), 0);
-  EXPECT_EQ(At().models[0].config, "");
-  EXPECT_EQ(Skipped(), std::vector<std::string>{"a/config.pbtxt"});
+  const FolderScan linked = At();
+  ASSERT_EQ(linked.models.size(), 3u);
+  EXPECT_EQ(linked.models[0].config, "");
+  EXPECT_EQ(linked.models[0].refused, "config.pbtxt: no plain file; links are not followed");
+  EXPECT_NE(linked.models[0].identity, before.models[0].identity);
+  EXPECT_EQ(linked.models[1].refused, "");
+  EXPECT_TRUE(linked.skipped.empty());
 }
 
 TEST_F(FolderTest, WhatCannotBeServedIsSkipped) {

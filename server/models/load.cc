@@ -99,7 +99,7 @@ uint64_t ResultBytes(const runtime::Program& program, const ExecuteRequest& requ
 // In place of a model with state, that of its program over pools: without states among its inputs and outputs, and with
 // what runs it.
 absl::Status AddSequences(const SequenceConfig& config, onnx::Model& model, const LoadSettings& settings,
-                          Engine& engine, WakeUps& wake_ups, const SessionPtr& session, const Control& control,
+                          Engine& engine, SequencerThreads& threads, const SessionPtr& session, const Control& control,
                           ServedModel& served) {
   KILN_ASSIGN_OR_RETURN(const ModelStates found, FindStates(model, config));
   KILN_ASSIGN_OR_RETURN(const ProgramStore::Program alone, Compile(model, settings, engine, session, control));
@@ -118,7 +118,7 @@ absl::Status AddSequences(const SequenceConfig& config, onnx::Model& model, cons
   options.queue_delay = config.queue_delay;
   options.device = served.device;
   options.metrics = &engine.metrics();
-  options.wake_ups = &wake_ups;
+  options.threads = &threads;
   options.result_bytes = [program = served.program](const ExecuteRequest& request) {
     return ResultBytes(*program->program, request);
   };
@@ -203,8 +203,14 @@ absl::StatusOr<ModelSizes> ParseModelSizes(absl::string_view text) {
 }
 
 absl::StatusOr<ServedModelPtr> LoadModel(const ModelFiles& files, const LoadSettings& settings, Engine& engine,
-                                         WakeUps& wake_ups, const SessionPtr& session, const Control& control,
+                                         SequencerThreads& threads, const SessionPtr& session, const Control& control,
                                          SharedConstants& constants) {
+  if (!files.refused.empty()) {
+    v1::ErrorDetail detail;
+    detail.set_code(v1::BAD_ARGUMENT);
+    detail.set_field(kConfigFile);
+    return MakeError(detail, files.refused);
+  }
   if (files.bytes > settings.max_bytes) {
     return TooLarge(
         "model_limits.max_bytes", settings.max_bytes, files.bytes,
@@ -219,7 +225,7 @@ absl::StatusOr<ServedModelPtr> LoadModel(const ModelFiles& files, const LoadSett
   KILN_RETURN_IF_ERROR(control.Check());
   KILN_RETURN_IF_ERROR(Describe(model, *served));
   if (sequences.has_value()) {
-    KILN_RETURN_IF_ERROR(AddSequences(*sequences, model, settings, engine, wake_ups, session, control, *served));
+    KILN_RETURN_IF_ERROR(AddSequences(*sequences, model, settings, engine, threads, session, control, *served));
   } else {
     KILN_ASSIGN_OR_RETURN(served->program, Compile(model, settings, engine, session, control));
   }

@@ -38,10 +38,10 @@ struct LoadSettings {
 
 // The errors of models/onnx, of the compiler, and of memory; GRAPH_TOO_LARGE, limit "model_limits.max_bytes";
 // UNSUPPORTED_OP for inputs and outputs that the protocol has no name for; those of sequence_config.h and
-// pooled_graph.h. `session` owns the program; `engine` and `wake_ups` outlive the model. Blocks, by `control` for as
-// long as the compiler is asked.
+// pooled_graph.h; BAD_ARGUMENT for files that are not to be loaded. `session` owns the program; `engine` and `threads`
+// outlive the model. Blocks, by `control` for as long as the compiler is asked.
 absl::StatusOr<ServedModelPtr> LoadModel(const ModelFiles& files, const LoadSettings& settings, Engine& engine,
-                                         WakeUps& wake_ups, const SessionPtr& session, const Control& control,
+                                         SequencerThreads& threads, const SessionPtr& session, const Control& control,
                                          SharedConstants& constants);
 
 }  // namespace kiln::server

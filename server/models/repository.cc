@@ -216,7 +216,7 @@ void ModelRepository::LoadOne(const ModelFiles& files) {
   control.account = session_->account();
   control.flow = FlowOf(*session_);
   absl::StatusOr<ServedModelPtr> model =
-      LoadModel(files, options_.load, *engine_, wake_ups_, session_, control, constants_);
+      LoadModel(files, options_.load, *engine_, threads_, session_, control, constants_);
   const bool loaded = model.ok();
   const std::string reason = loaded ? "" : ReasonOf(model.status());
   if (loaded) {
@@ -308,7 +308,7 @@ std::vector<ServedModelPtr> ModelRepository::Loaded(absl::string_view name) cons
   return models;
 }
 
-void ModelRepository::KeepOnly(const std::vector<std::string>& tenants) const {
+void ModelRepository::KeepOnly(const std::set<std::string, std::less<>>& tenants) const {
   for (const ServedModelPtr& model : Loaded("")) {
     if (model->sequences.has_value()) model->sequences->sequencer->KeepOnly(tenants);
   }

@@ -16,6 +16,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <thread>
 #include <utility>
@@ -80,8 +81,8 @@ class ModelRepository {
   const VersionPolicy& versions() const { return options_.versions; }
   absl::string_view folder() const { return options_.folder; }
 
-  // Forgets what models keep for tenants that are none of these (sequencer.h).
-  void KeepOnly(const std::vector<std::string>& tenants) const;
+  // Forgets what models keep for tenants that are none of these (sequencer.h): those that have stayed (identity.h).
+  void KeepOnly(const std::set<std::string, std::less<>>& tenants) const;
 
   struct Row {
     std::string name, version;
@@ -132,7 +133,7 @@ class ModelRepository {
   Engine* const engine_;
   const std::shared_ptr<spdlog::logger> log_;
   const SessionPtr session_;
-  WakeUps wake_ups_;           // outlives the models
+  SequencerThreads threads_;   // outlive the models
   SharedConstants constants_;  // the polling thread's
   std::string folder_reason_;  // the same: why it could not be read
   std::atomic<bool> stopping_{false};

@@ -7,7 +7,6 @@
 #include <cstring>
 #include <iterator>
 
-#include "absl/algorithm/container.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
@@ -114,11 +113,11 @@ void NamedRegions::Unregister(const RegionOwner& owner, const std::string& name)
   if (rows->second.empty()) owners_.erase(rows);
 }
 
-void NamedRegions::KeepOnly(const std::vector<std::string>& tenants) {
+void NamedRegions::KeepOnly(const std::set<std::string, std::less<>>& tenants) {
   absl::MutexLock lock(&mutex_);
   for (auto rows = owners_.begin(); rows != owners_.end();) {
     const auto next = std::next(rows);
-    if (!absl::c_linear_search(tenants, rows->first.tenant)) {
+    if (!tenants.contains(rows->first.tenant)) {
       for (auto row = rows->second.begin(); row != rows->second.end();) row = Drop(rows->second, row);
       owners_.erase(rows);
     }

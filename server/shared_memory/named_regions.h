@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -69,7 +70,7 @@ class NamedRegions {
   // Forgets it, if it is there; of an empty name all of the owner's. Copies that are under way end as they would.
   void Unregister(const RegionOwner& owner, const std::string& name);
   // Forgets what is of tenants that are none of these.
-  void KeepOnly(const std::vector<std::string>& tenants);
+  void KeepOnly(const std::set<std::string, std::less<>>& tenants);
 
   bool loopback() const { return options_.loopback; }
   // What copies of tensors take in the server's own memory.

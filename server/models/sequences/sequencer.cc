@@ -19,6 +19,13 @@ constexpr uint64_t kMaxJoinedBytes = 16 << 20;
 // Several together may be expected to take so long, or twice as long as one of them alone: where that is long already,
 // as with a large model, the others add little, and to run one after the other would cost each far more.
 constexpr uint64_t kMaxRunNs = 20'000'000;
+// A short run is made by the thread that starts it, and may have ended when that goes on. So many in a row, and the
+// rest is for the thread that is there for it, where one tenant's line waits for another's: else one that always has
+// the next step in time would keep a thread which has come with a request, or from a device, for ever.
+constexpr int kMaxRunsInARow = 16;
+// Steps that are looked at for a run, for each row that it may have. Others may be in front of those that fit: of other
+// sizes, or larger. To look at all of thousands for each run, other tenants would wait.
+constexpr size_t kMaxLookedAt = 4;
 
 }  // namespace
 
@@ -65,12 +72,16 @@ void Sequencer::GoOn(const LinePtr& line) {
 }
 
 void Sequencer::Drive(const LinePtr& line) {
-  for (;;) {
+  for (int started = 0;; ++started) {
     std::vector<BufferTable::Record> unused;
     Gone gone;
     Steps steps;
     {
       absl::MutexLock lock(&mutex_);
+      if (started >= kMaxRunsInARow && !line->running && !line->waiting.empty()) {
+        // It holds both: of a line that is forgotten, nobody else does.
+        return options_.threads->runs.At(SteadyNow(), [self = shared_from_this(), line] { self->Drive(line); });
+      }
       if (!line->running) {
         steps = Next(line, gone);
         line->running = !steps.empty();
@@ -96,7 +107,8 @@ void Sequencer::Tell(Gone& gone) {
 
 bool Sequencer::Fits(const Step& first, const Step& step, size_t rows, uint64_t bytes) const {
   if (first.alone || step.alone || step.variables != first.variables || bytes > kMaxJoinedBytes) return false;
-  const std::optional<uint64_t> alone = times_.Expected(1), together = times_.Expected(static_cast<int64_t>(rows));
+  const std::optional<uint64_t> alone = times_.Expected(first.variables, 1),
+                                together = times_.Expected(first.variables, static_cast<int64_t>(rows));
   // As long as no run has told how long one takes, each is by itself.
   return alone.has_value() && together.has_value() && *together <= std::max(kMaxRunNs, 2 * *alone);
 }
@@ -111,7 +123,8 @@ Sequencer::Steps Sequencer::Next(const LinePtr& line, Gone& gone) {
     return steps;
   }
   uint64_t bytes = 0;
-  for (auto each = waiting.begin(); each != waiting.end() && steps.size() < options_.max_rows;) {
+  size_t left = kMaxLookedAt * options_.max_rows;
+  for (auto each = waiting.begin(); each != waiting.end() && steps.size() < options_.max_rows && left > 0; --left) {
     Step& step = **each;
     if (absl::Status wanted = step.control.Check(); !wanted.ok()) {
       Leave(*line, std::move(*each), std::move(wanted), gone);

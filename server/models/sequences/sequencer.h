@@ -3,7 +3,7 @@
 // A tenant's sequences of a model have their state in pools, one for each of the model's states, in the device's memory
 // and on the tenant's account: from the first run of its first sequence until the last has ended. So what the server
 // keeps for somebody has an owner, a limit and an end. They are taken whole, not sequence by sequence: whoever has
-// begun is not refused memory in the middle.
+// begun is not refused room for its state in the middle, though perhaps what a run takes for itself.
 //
 // Steps are batched continuously: one run of a tenant's at a time, and when it has ended all that have come meanwhile
 // are the next, whichever sequences they are of and however far these have come; each is answered at once, and may
@@ -42,9 +42,9 @@
 #include "base/account.h"
 #include "runtime/hal/device.h"
 #include "server/engine/executions/requests.h"
-#include "server/engine/programs/row_times.h"
 #include "server/metrics/metrics.h"
 #include "server/models/sequences/sequence_slots.h"
+#include "server/models/sequences/step_times.h"
 #include "server/models/sequences/wake_ups.h"
 #include "server/trace/parts.h"
 
@@ -73,19 +73,20 @@ class Sequencer : public std::enable_shared_from_this<Sequencer> {
     // How many bytes the results of a request have, of what bounds those that are run together.
     std::function<uint64_t(const ExecuteRequest&)> result_bytes;
     absl::Duration idle, queue_delay;
-    WakeUps* wake_ups = nullptr;  // outlives it
+    SequencerThreads* threads = nullptr;  // outlive it
   };
   explicit Sequencer(Options options);
 
   // Runs a request with one row of each input, as server/models/infer.h makes it: the program's arguments but for pools
   // and lists. `control` has the caller's memory domain: what callers of several do together is nobody's. What it and
-  // `control` point to lives until the answer: once, here or on a device's thread. The errors of
+  // `control` point to lives until the answer: once, here, on a device's thread or on one of `threads`. The errors of
   // SequenceSlots::Begin; those of memory, if the pools cannot be had; those of the run.
   void Run(ExecuteRequest request, SequenceAsk ask, const Control& control, ExecuteCallback done);
 
-  // Forgets the sequences of tenants that are none of these, and gives back their memory: whoever has such a name later
-  // begins with none. Requests that are under way end as they would.
-  void KeepOnly(const std::vector<std::string>& tenants);
+  // Forgets the sequences of tenants that are none of these, and gives back their memory. Requests that are under way
+  // end as they would. A tenant that has gone may bring more, and so have sequences again, by calls that go on; so
+  // these are those that were there before, too: whoever has a name anew begins with none.
+  void KeepOnly(const std::set<std::string, std::less<>>& tenants);
 
   // Of all tenants.
   size_t sequences() const;
@@ -111,10 +112,11 @@ class Sequencer : public std::enable_shared_from_this<Sequencer> {
     std::deque<std::unique_ptr<Step>> waiting;
     std::vector<BufferTable::Record> pools;  // none: nothing has been run yet
     bool running = false;
-    bool driven = false;         // somebody is in Drive(), or will be
+    bool driven = false;         // somebody is in Drive(), or will be: then none begins another
     bool forgotten = false;      // it is none of lines_ any more, and goes when its last request has been answered
     bool sweep_asked = false;    // EndIdle() will be called
     bool tick_asked = false;     // Tick() will be called
+    absl::Duration tick_took;    // of the last
     Joined* together = nullptr;  // the run under way, if it is of several
     // Of the last run, those that may ask again; and until when they are waited for.
     std::set<std::string> expected;
@@ -136,10 +138,10 @@ class Sequencer : public std::enable_shared_from_this<Sequencer> {
   };
   using Gone = std::vector<std::pair<std::unique_ptr<Step>, absl::Status>>;
 
-  // Starts the next run, and the next if that has ended at once.
+  // Starts the next run, and the next if that has ended at once, as long as these are not too many. The line is driven.
   void Drive(const LinePtr& line);
   // Whether a step may be in a run with this one, which then has so many rows and bytes.
-  bool Fits(const Step& first, const Step& step, size_t rows, uint64_t bytes) const;
+  bool Fits(const Step& first, const Step& step, size_t rows, uint64_t bytes) const ABSL_SHARED_LOCKS_REQUIRED(mutex_);
   // What runs next; none, and nobody gone: there is nothing, or it is held.
   Steps Next(const LinePtr& line, Gone& gone) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Start(const LinePtr& line, Steps steps);
@@ -168,8 +170,8 @@ class Sequencer : public std::enable_shared_from_this<Sequencer> {
   std::vector<BufferTable::Record> TakePoolsIfUnused(Line& line) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const Options options_;
-  RowTimes times_;  // of all tenants' runs
   mutable absl::Mutex mutex_;
+  StepTimes times_ ABSL_GUARDED_BY(mutex_);  // of all tenants' runs
   // As many as there are tenants that have asked.
   std::map<const Account*, LinePtr> lines_ ABSL_GUARDED_BY(mutex_);
 };

@@ -115,6 +115,8 @@ TEST_F(SequencerEndsTest, ARunThatAllHaveGoneFromIsStopped) {
   second = true;
   while (!*cancelled) std::this_thread::yield();
   EXPECT_EQ(End(false), 2u);
+  b.told.WaitForNotification();
+  c.told.WaitForNotification();
   EXPECT_EQ(b.text(), "CALL_CANCELLED");
   EXPECT_EQ(c.text(), "CALL_CANCELLED");
   EXPECT_EQ(runs(), 0u);

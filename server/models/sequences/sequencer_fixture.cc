@@ -50,6 +50,7 @@ void SequencerFixture::Open(size_t sequences, size_t rows, absl::Duration idle, 
   options.run = [this](ExecuteRequest request, const Control& control, ExecuteCallback done) {
     {
       absl::MutexLock lock(&mutex_);
+      ran_on_.push_back(std::this_thread::get_id());
       running_.push_back({std::move(request), control, std::move(done)});
     }
     if (at_once_) End();
@@ -65,7 +66,7 @@ void SequencerFixture::Open(size_t sequences, size_t rows, absl::Duration idle, 
   options.max_rows = rows;
   options.idle = idle;
   options.queue_delay = queue_delay;
-  options.wake_ups = &wake_ups_;
+  options.threads = &threads_;
   sequencer_ = std::make_shared<Sequencer>(std::move(options));
   pool_.assign(sequences + rows, -100);
 }

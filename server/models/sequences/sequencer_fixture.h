@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/synchronization/mutex.h"
@@ -68,12 +69,13 @@ class SequencerFixture {
   absl::Mutex mutex_;
   std::vector<Running> running_ ABSL_GUARDED_BY(mutex_);
   std::vector<int32_t> pool_;
-  double micros_ = 0, micros_of_row_ = 0;  // that a run takes
-  uint64_t result_bytes_ = 0;              // that a step's results are said to have
-  std::function<void()> then_;             // called with the next answer
-  std::atomic<bool> at_once_{false};       // runs end as they are asked for
+  double micros_ = 0, micros_of_row_ = 0;                        // that a run takes
+  uint64_t result_bytes_ = 0;                                    // that a step's results are said to have
+  std::function<void()> then_;                                   // called with the next answer
+  std::vector<std::thread::id> ran_on_ ABSL_GUARDED_BY(mutex_);  // of each run, who asked for it
+  std::atomic<bool> at_once_{false};                             // runs end as they are asked for
   std::vector<std::unique_ptr<Asked>> asked_;
-  WakeUps wake_ups_;
+  SequencerThreads threads_;
   std::shared_ptr<Sequencer> sequencer_;
 };
 

@@ -163,7 +163,10 @@ void Sequencer::OnEnded(const std::shared_ptr<Joined>& joined, absl::StatusOr<Ex
   const size_t rows = steps.size();
   joined->bytes.clear();
   joined->charge.Release();
-  if (result.ok()) times_.Observe(static_cast<int64_t>(rows), static_cast<uint64_t>(result->timing.device * 1e3));
+  if (result.ok()) {
+    absl::MutexLock lock(&mutex_);
+    times_.Observe(steps[0]->variables, static_cast<int64_t>(rows), static_cast<uint64_t>(result->timing.device * 1e3));
+  }
   if (!result.ok() && rows > 1) {
     // One request's fault is not another's: each is run by itself.
     {

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -113,6 +114,53 @@ TEST_F(SequencerTest, StepsOfOtherSizesAreOtherRuns) {
   EXPECT_EQ(End(), 2u);
   EXPECT_EQ(c.text(), "3");
   EXPECT_EQ(d.text(), "11");
+}
+
+TEST_F(SequencerTest, LongStepsSayNothingOfShortOnes) {
+  Open(/*sequences=*/4, /*rows=*/4);
+  micros_ = 12'000;
+  for (int i = 0; i < 3; ++i) {
+    Ask("1", 1, i == 0, false, {}, /*tokens=*/8);
+    End();
+  }
+  micros_ = 100;
+  Ask("1", 1);
+  End();
+  Ask("1", 1, false, false, {}, /*tokens=*/8);
+  for (const char* id : {"2", "3", "4"}) Ask(id, 1, true);
+  EXPECT_EQ(End(), 1u);
+  EXPECT_EQ(End(), 3u);
+}
+
+TEST_F(SequencerTest, WhatTakesLongIsKnownOfTheSizesThatCameLast) {
+  StepTimes times;
+  times.Observe({0}, 1, 100);
+  times.Observe({1}, 1, 101);
+  for (int64_t size = 2; size <= static_cast<int64_t>(StepTimes::kMaxSizes); ++size) {
+    times.Observe({0}, 1, 100);
+    times.Observe({size}, 1, 200);
+  }
+  EXPECT_EQ(times.Expected({0}, 2), 200u);
+  EXPECT_EQ(times.Expected({1}, 1), std::nullopt);
+  EXPECT_EQ(times.Expected({2}, 1), 200u);
+}
+
+TEST_F(SequencerTest, ARunIsMadeOfTheStepsInFront) {
+  Open(/*sequences=*/10, /*rows=*/2);
+  const auto rows_of = [this](size_t between) {
+    Ask("0", 1, true);
+    End();
+    Ask("0", 1, true, false, {}, /*tokens=*/7);
+    Ask("1", 1, true);
+    for (size_t i = 0; i < between; ++i) Ask(absl::StrCat(2 + i), 1, true, false, {}, /*tokens=*/8);
+    Ask("9", 1, true);
+    End();
+    const size_t rows = End();
+    while (runs() > 0) End();
+    return rows;
+  };
+  EXPECT_EQ(rows_of(6), 2u);  // the eighth
+  EXPECT_EQ(rows_of(7), 1u);
 }
 
 TEST_F(SequencerTest, WhatIsNotThereIsRefused) {

@@ -1,6 +1,6 @@
 // What becomes of a sequencer's steps and sequences while nobody asks: who has gone is let go, and what is idle ends.
 //
-// Most of it is called by `wake_ups`, as time goes by. What is to be called later holds nothing: a model that is
+// Most of it is called by `threads`, as time goes by. What is to be called later holds nothing: a model that is
 // unloaded gives back its memory then and there.
 //
 // Tested by sequencer_ends_test.cc.
@@ -15,6 +15,9 @@ namespace {
 
 // How soon those are answered that nobody waits for any more.
 constexpr absl::Duration kTick = absl::Milliseconds(5);
+// A look at a line takes at most one part of so many of the time: it goes through all that wait, under everybody's
+// lock.
+constexpr int kMinPause = 20;
 
 }  // namespace
 
@@ -26,11 +29,12 @@ void Sequencer::Leave(Line& line, std::unique_ptr<Step> step, absl::Status why, 
 void Sequencer::AskForTick(const LinePtr& line) {
   if (line->waiting.empty() && line->together == nullptr) return;
   if (std::exchange(line->tick_asked, true)) return;
-  options_.wake_ups->At(SteadyNow() + kTick, [weak = weak_from_this(), weak_line = std::weak_ptr<Line>(line)] {
-    const std::shared_ptr<Sequencer> self = weak.lock();
-    const LinePtr ticked = weak_line.lock();
-    if (self != nullptr && ticked != nullptr) self->Tick(ticked);
-  });
+  options_.threads->watch.At(SteadyNow() + std::max(kTick, kMinPause * line->tick_took),
+                             [weak = weak_from_this(), weak_line = std::weak_ptr<Line>(line)] {
+                               const std::shared_ptr<Sequencer> self = weak.lock();
+                               const LinePtr ticked = weak_line.lock();
+                               if (self != nullptr && ticked != nullptr) self->Tick(ticked);
+                             });
 }
 
 void Sequencer::Tick(const LinePtr& line) {
@@ -38,6 +42,7 @@ void Sequencer::Tick(const LinePtr& line) {
   {
     std::vector<BufferTable::Record> unused;  // goes without the lock
     absl::MutexLock lock(&mutex_);
+    const absl::Time begin = SteadyNow();
     line->tick_asked = false;
     for (auto each = line->waiting.begin(); each != line->waiting.end();) {
       absl::Status wanted = (*each)->control.Check();
@@ -53,18 +58,19 @@ void Sequencer::Tick(const LinePtr& line) {
       line->together->cancelled.store(true, std::memory_order_relaxed);
     if (!gone.empty()) AskForSweep(line, SteadyNow() + options_.idle);
     unused = TakePoolsIfUnused(*line);
+    line->tick_took = SteadyNow() - begin;
     AskForTick(line);
   }
   Tell(gone);
 }
 
-void Sequencer::KeepOnly(const std::vector<std::string>& tenants) {
+void Sequencer::KeepOnly(const std::set<std::string, std::less<>>& tenants) {
   std::vector<LinePtr> gone;
   {
     absl::MutexLock lock(&mutex_);
     for (auto each = lines_.begin(); each != lines_.end();) {
       const auto& [account, line] = *each;
-      if (account == nullptr || std::find(tenants.begin(), tenants.end(), account->name()) != tenants.end()) {
+      if (account == nullptr || tenants.contains(account->name())) {
         ++each;
         continue;
       }
@@ -79,7 +85,7 @@ void Sequencer::KeepOnly(const std::vector<std::string>& tenants) {
 
 void Sequencer::AskForEndOfHold(const LinePtr& line) {
   if (std::exchange(line->hold_asked, true)) return;
-  options_.wake_ups->At(line->hold_until, [weak = weak_from_this(), weak_line = std::weak_ptr<Line>(line)] {
+  options_.threads->runs.At(line->hold_until, [weak = weak_from_this(), weak_line = std::weak_ptr<Line>(line)] {
     const std::shared_ptr<Sequencer> self = weak.lock();
     const LinePtr held = weak_line.lock();
     if (self == nullptr || held == nullptr) return;
@@ -93,7 +99,7 @@ void Sequencer::AskForEndOfHold(const LinePtr& line) {
 
 void Sequencer::AskForSweep(const LinePtr& line, absl::Time when) {
   if (line->slots.sequences() == 0 || when == absl::InfiniteFuture() || std::exchange(line->sweep_asked, true)) return;
-  options_.wake_ups->At(when, [weak = weak_from_this(), weak_line = std::weak_ptr<Line>(line)] {
+  options_.threads->watch.At(when, [weak = weak_from_this(), weak_line = std::weak_ptr<Line>(line)] {
     const std::shared_ptr<Sequencer> self = weak.lock();
     const LinePtr swept = weak_line.lock();
     if (self != nullptr && swept != nullptr) self->EndIdle(swept);

@@ -24,7 +24,7 @@ void WakeUps::At(absl::Time when, absl::AnyInvocable<void()> call) {
   const auto added = calls_.emplace(when, std::move(call));
   if (!thread_.joinable()) {
     thread_ = std::thread([this] { Work(); });
-    pthread_setname_np(thread_.native_handle(), "kiln-sequences");
+    pthread_setname_np(thread_.native_handle(), name_);
   }
   if (added == calls_.begin()) bell_.Ring();
 }

@@ -1,6 +1,8 @@
-// Calls what is due: for the sequencers of all models, one thread.
+// Calls what is due, on a thread: for the sequencers of all models, two of these.
 //
 // A sequencer has none of its own, for its last user may be whoever it calls, and a thread cannot wait for its own end.
+// It asks one for what is short, such as to see who has gone, and another for runs. A run may be made where it is asked
+// for, and is as long as the model makes it: who has gone must be told meanwhile.
 #ifndef KILN_SERVER_MODELS_SEQUENCES_WAKE_UPS_H_
 #define KILN_SERVER_MODELS_SEQUENCES_WAKE_UPS_H_
 
@@ -18,24 +20,32 @@ namespace kiln::server {
 // Safe from any thread.
 class WakeUps {
  public:
-  WakeUps() = default;
+  // `thread` is what the system calls its thread, in at most 15 letters; it lives for ever.
+  explicit WakeUps(const char* thread) : name_(thread) {}
   // What is not due yet is not called any more. Blocks for the call that is under way.
   ~WakeUps();
   WakeUps(const WakeUps&) = delete;
   WakeUps& operator=(const WakeUps&) = delete;
 
-  // Calls it once, at SteadyNow() `when` or soon after, on its thread; it must not block. Whoever asks sees to it that
-  // not too many are waiting.
+  // Calls it once, at SteadyNow() `when` or soon after, on its thread; what is due first goes first. All others wait
+  // until it returns. Whoever asks sees to it that not too many are waiting.
   void At(absl::Time when, absl::AnyInvocable<void()> call);
 
  private:
   void Work();
 
+  const char* const name_;
   absl::Mutex mutex_;
   std::multimap<absl::Time, absl::AnyInvocable<void()>> calls_ ABSL_GUARDED_BY(mutex_);
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread thread_ ABSL_GUARDED_BY(mutex_);  // since the first call that was asked for
   Bell bell_;
+};
+
+// What the sequencers of all models share.
+struct SequencerThreads {
+  WakeUps watch{"kiln-sequences"};  // nothing here takes long
+  WakeUps runs{"kiln-steps"};       // each starts so many runs at most, and then goes to the end
 };
 
 }  // namespace kiln::server

@@ -7,7 +7,9 @@
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
+#include "base/check.h"
 #include "base/error.h"
+#include "server/engine/executions/arguments.h"
 #include "server/engine/memory/over_limit.h"
 #include "server/services/inference/region_owner.h"
 
@@ -77,22 +79,35 @@ absl::Status InferRegions::Read(InferRun& run) const {
   return absl::OkStatus();
 }
 
-absl::Status InferRegions::Write(const ServedModel& model, const InferRun& run, const ExecuteResult& result) const {
+absl::Status InferRegions::CheckOutputs(const ServedModel& model, const InferRun& run) const {
+  const runtime::Program& program = *model.program->program;
+  BoundArguments bound;
+  // What does not fit is told by running it, which it then is not.
+  if (!MatchArguments(program, run.request.arguments, bound).ok()) return absl::OkStatus();
+  for (size_t i = 0; i < outputs_.size(); ++i) {
+    if (outputs_[i] == nullptr) continue;
+    const RegionSlice& slice = *run.output_options[i].region;
+    const uint64_t bytes = program.results()[run.outputs[i]].shape.BytesAt(bound.variables);
+    if (bytes <= slice.bytes) continue;
+    const std::string& name = model.outputs[run.outputs[i]].name;
+    v1::ErrorDetail detail;
+    detail.set_code(v1::BAD_ARGUMENT);
+    detail.set_field(name);
+    return MakeError(std::move(detail),
+                     absl::StrCat("output \"", name, "\": shared memory region \"", slice.region, "\" has ",
+                                  slice.bytes, " bytes for it; it should have at least ", bytes));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status InferRegions::Write(const InferRun& run, const ExecuteResult& result) const {
   for (size_t i = 0; i < outputs_.size(); ++i) {
     if (outputs_[i] == nullptr) continue;
     // Whose caller has gone may use its memory for something else.
     KILN_RETURN_IF_ERROR(caller_.control.Check());
     const RegionSlice& slice = *run.output_options[i].region;
     const std::string& data = result.results[run.outputs[i]].data;
-    const std::string& name = model.outputs[run.outputs[i]].name;
-    if (data.size() > slice.bytes) {
-      v1::ErrorDetail detail;
-      detail.set_code(v1::BAD_ARGUMENT);
-      detail.set_field(name);
-      return MakeError(std::move(detail),
-                       absl::StrCat("output \"", name, "\": shared memory region \"", slice.region, "\" has ",
-                                    slice.bytes, " bytes for it; it should have at least ", data.size()));
-    }
+    KILN_CHECK(data.size() <= slice.bytes);
     KILN_RETURN_IF_ERROR(InRegion(outputs_[i]->Write(slice.offset, data), slice));
     caller_.env.engine.metrics().bytes.Add(data.size(), Direction::kToShared);
   }

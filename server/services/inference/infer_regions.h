@@ -27,11 +27,15 @@ class InferRegions {
 
   uint64_t input_bytes() const { return input_bytes_; }
 
+  // Whether the results will have room in their regions, by the sizes that the request has: before anything is run, for
+  // what moves a sequence on cannot be undone. BAD_ARGUMENT, whose field is the output.
+  absl::Status CheckOutputs(const ServedModel& model, const InferRun& run) const;
+
   // Fills the arguments of `run`. BAD_SHARED_MEMORY.
   absl::Status Read(InferRun& run) const;
-  // Writes the results that are to go to a region. BAD_ARGUMENT for one that is larger than its place;
-  // BAD_SHARED_MEMORY: then some may have been written.
-  absl::Status Write(const ServedModel& model, const InferRun& run, const ExecuteResult& result) const;
+  // Writes the results that are to go to a region, in which they have room. BAD_SHARED_MEMORY: then some may have been
+  // written.
+  absl::Status Write(const InferRun& run, const ExecuteResult& result) const;
 
  private:
   InferRegions(const ModelCaller& caller, ByteBudget* copies) : caller_(caller), copies_(copies) {}

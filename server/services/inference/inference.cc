@@ -7,7 +7,9 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "base/error.h"
 #include "inference/grpc_service.pb.h"
+#include "server/identity/identity.h"
 #include "server/models/infer.h"
 #include "server/models/repository.h"
 #include "server/services/inference/infer_regions.h"
@@ -47,6 +49,7 @@ class Run : public std::enable_shared_from_this<Run> {
   absl::Status Prepare() {
     KILN_RETURN_IF_ERROR(ToRun(*model_, message_, run_));
     KILN_ASSIGN_OR_RETURN(regions_, InferRegions::Find(caller_, run_));
+    if (regions_ != nullptr) KILN_RETURN_IF_ERROR(regions_->CheckOutputs(*model_, run_));
     return absl::OkStatus();
   }
 
@@ -63,6 +66,11 @@ class Run : public std::enable_shared_from_this<Run> {
       self->Executed(std::move(result));
     };
     if (run_.sequence.has_value()) {
+      // A call that was let in goes on, but may begin nothing that whoever has its tenant's name next would find.
+      Identity* const identity = caller_.env.identity;
+      if (identity != nullptr && caller_.tenant != nullptr && !identity->IsInForce(caller_.tenant))
+        return Fail(MakeError(v1::NOT_AUTHENTICATED,
+                              "the tenant of this call has been taken out of the file, and its sequences have ended"));
       Control control = caller_.control;
       control.domain = MemoryDomainOf(caller_.session.get());
       model_->sequences->sequencer->Run(std::move(asked), *run_.sequence, control, std::move(executed));
@@ -91,7 +99,7 @@ class Run : public std::enable_shared_from_this<Run> {
 
   void Answer() {
     if (regions_ != nullptr) {
-      if (absl::Status status = regions_->Write(*model_, run_, result_); !status.ok()) return Fail(std::move(status));
+      if (absl::Status status = regions_->Write(run_, result_); !status.ok()) return Fail(std::move(status));
     }
     if (absl::Status status = FillInferResponse(*model_, message_, run_, result_, answer_); !status.ok())
       return Fail(std::move(status));

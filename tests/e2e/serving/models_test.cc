@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <spdlog/sinks/null_sink.h>
 #include <spdlog/spdlog.h>
+#include <unistd.h>
 
 #include <memory>
 #include <string>
@@ -115,6 +116,26 @@ TEST_F(ModelsTest, OneThatCannotBeLoadedLeavesTheOneBefore) {
   ASSERT_TRUE(models_->Poll().ok());
   EXPECT_EQ(Index(), "a/2 bad/1?");
   EXPECT_FALSE(HasReason("a: ")) << reasons_;
+}
+
+TEST_F(ModelsTest, SettingsThatAreNoPlainFileAreNotAsIfThereWereNone) {
+  folder_.Put("a", 1, Adds(1));
+  const std::string settings = folder_.path() + "/a/config.pbtxt";
+  ASSERT_EQ(symlink("/dev/null", settings.c_str()), 0);
+  Open();
+  ASSERT_TRUE(models_->Poll().ok());
+  EXPECT_EQ(Index(), "a/1?");
+  EXPECT_TRUE(HasReason("a: config.pbtxt: no plain file"));
+  EXPECT_FALSE(models_->Find("a", "").ok());
+  ASSERT_EQ(unlink(settings.c_str()), 0);
+  ASSERT_TRUE(models_->Poll().ok());
+  EXPECT_EQ(Index(), "a/1");
+  // What served before serves on.
+  const server::ServedModelPtr first = *models_->Find("a", "");
+  ASSERT_EQ(symlink("/dev/null", settings.c_str()), 0);
+  ASSERT_TRUE(models_->Poll().ok());
+  EXPECT_TRUE(HasReason("a: config.pbtxt: no plain file"));
+  EXPECT_EQ(*models_->Find("a", ""), first);
 }
 
 TEST_F(ModelsTest, TheLatestVersionServesOrAll) {

@@ -7,6 +7,7 @@ import re
 import sys
 import threading
 import unittest
+from concurrent import futures
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent.parent
@@ -18,6 +19,7 @@ import serving_models as models
 import support
 import tritonclient.grpc as triton
 import tritonclient.http as triton_http
+from serving_regions import Region, placed
 from tritonclient.grpc import service_pb2 as pb
 from tritonclient.utils import InferenceServerException
 
@@ -262,23 +264,31 @@ class MixedRows(Served):
 
     def test_are_never_run_together(self):
         self.ready()
-        failures = queue.Queue()
-
         def go(number):
             client = self.connect()
             for at in range(1, 20):
                 y, _ = self.step(number, [number, at], start=at == 1, client=client)
-                if y != [2 * number * at, at * (at + 1)]:
-                    failures.put((number, at, y))
+                self.assertEqual(y, [2 * number * at, at * (at + 1)])
 
-        threads = [threading.Thread(target=go, args=(number,)) for number in range(1, 5)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        self.assertEqual(list(failures.queue), [])
+        with futures.ThreadPoolExecutor(4) as pool:
+            list(pool.map(go, range(1, 5)))  # raises what they raise
         counts = self.client.get_inference_statistics("sums").model_stats[0]
-        self.assertEqual(counts.inference_count, counts.execution_count)
+        self.assertEqual((counts.inference_count, counts.execution_count), (4 * 19, 4 * 19))
+
+
+class InSharedMemory(Served):
+    FLAGS = ("--shared_memory_named_max_bytes=1048576", "--shared_memory_named_loopback")
+
+    def test_a_place_that_is_too_small_is_told_before_the_run(self):
+        self.ready()
+        region = Region(self, 8).register(self.client, "out")
+        self.step(1, [1, 2], start=True)
+        y, infer = triton.InferRequestedOutput("y"), self.client.infer
+        more = {"sequence_id": 1, "outputs": [placed(y, "out", 7)]}
+        self.refused("INVALID_ARGUMENT", ['"out" has 7 bytes', "at least 8"], infer, "sums", given([1, 1]), **more)
+        infer("sums", given([1, 1]), sequence_id=1, outputs=[placed(y, "out", 8)])
+        self.assertEqual(region.get(np.float32, [2]).tolist(), [2, 3])
+        self.assertEqual(self.step(1, [1, 1], end=True), ([3, 4], 3))
 
 
 class ByHttp(Served):
@@ -329,11 +339,23 @@ class Tenants(Served):
             except InferenceServerException as error:
                 return error.status()
 
+        answers, goes_on = queue.Queue(), self.connect()
+        goes_on.start_stream(callback=lambda result, error: answers.put((result, error)), **b)
+
+        def streamed(start):
+            goes_on.async_stream_infer("sums", given([1, 2]), sequence_id="kept", sequence_start=start)
+            result, error = answers.get(timeout=WAIT)
+            return error.message() if result is None else result.as_numpy("y")[0].tolist()
+
+        self.assertEqual(streamed(False), [2, 4])
         self.write("a", "poor")
         self.assertTrue(support.eventually(lambda: told() == "StatusCode.UNAUTHENTICATED"))
+        self.assertIn("has been taken out of the file", streamed(True))
         self.write(*self.ALL)
         self.assertTrue(support.eventually(lambda: told() != "StatusCode.UNAUTHENTICATED"))
+        self.assertIn("has been taken out of the file", streamed(True))
         self.assertEqual(told(), "StatusCode.NOT_FOUND")
+        goes_on.stop_stream()
 
     def test_know_nothing_of_each_other(self):
         who = {name: {"headers": {"authorization": "Bearer " + name}} for name in self.ALL}
