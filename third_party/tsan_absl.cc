@@ -24,18 +24,6 @@ using absl::Notification;
 using absl::ReleasableMutexLock;
 using absl::Time;
 
-// gRPC is not instrumented either. What it does to memory of ours, such as to copy a string that it was handed, counts
-// for nothing, as nobody sees what it was told by which thread before.
-extern "C" const char* __tsan_default_options() { return "ignore_noninstrumented_modules=1"; }
-
-// What is ordered by gRPC alone:
-// - a server goes when its calls have ended, which gRPC waits for;
-// - whether a connection has been closed is seen by its descriptor, which is gRPC's (server/port/connections.h).
-extern "C" const char* __tsan_default_suppressions() {
-  return "race:kiln::server::RpcServer::~RpcServer\n"
-         "race:kiln::server::Connections::ForgetClosed\n";
-}
-
 namespace {
 
 constexpr unsigned kRead = __tsan_mutex_read_lock;
@@ -166,12 +154,15 @@ REAL(void, _ZN4absl7debian36Status15UnrefNonInlinedEm, uintptr_t rep) {
   __real__ZN4absl7debian36Status15UnrefNonInlinedEm(rep);
 }
 
-// What libraries that are built without the sanitizer do among themselves.
+// What libraries that are built without the sanitizer do to memory, such as to copy a string that they were handed, counts
+// for nothing: nobody sees what they were told before, and by which thread.
+extern "C" const char* __tsan_default_options() { return "ignore_noninstrumented_modules=1"; }
+
+// What is ordered by gRPC alone:
+// - a server goes when its calls have ended, which gRPC waits for;
+// - whether a connection has been closed is seen by its descriptor, which is gRPC's (server/port/connections.h).
 extern "C" const char* __tsan_default_suppressions() {
-  return "called_from_lib:libabsl_graphcycles_internal\n"
-         "called_from_lib:libabsl_malloc_internal\n"
-         "called_from_lib:libabsl_synchronization\n"
-         "called_from_lib:libgrpc.so\n"
-         "called_from_lib:libgrpc++.so\n"
+  return "race:kiln::server::RpcServer::~RpcServer\n"
+         "race:kiln::server::Connections::ForgetClosed\n"
          "race:libgrpc\n";
 }
