@@ -276,7 +276,10 @@ absl::Status AddOutputs(const ServedModel& model, const inference::ModelInferReq
 }  // namespace
 
 absl::Status ToRun(const ServedModel& model, const inference::ModelInferRequest& message, InferRun& run) {
-  KILN_ASSIGN_OR_RETURN(run.sequence, ReadRequestParameters(message.parameters(), model.sequences.has_value()));
+  KILN_ASSIGN_OR_RETURN(RequestOptions options,
+                        ReadRequestParameters(message.parameters(), model.sequences.has_value()));
+  run.sequence = std::move(options.sequence);
+  run.timeout = options.timeout;
   KILN_RETURN_IF_ERROR(AddInputs(model, message, run));
   KILN_RETURN_IF_ERROR(AddOutputs(model, message, run));
   for (const ServedModel::Weight& weight : model.weights) run.request.arguments.push_back({weight.slot, weight.memory});

@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "server/engine/executions/requests.h"
 #include "server/models/sequences/sequence_slots.h"
 #include "server/models/served_model.h"
@@ -27,6 +28,8 @@ struct InferRun {
   ExecuteRequest request;
   // Of a model that keeps state: whose. Then it is run by the model's sequencer.
   std::optional<SequenceAsk> sequence;
+  // From when the request came until nobody wants its answer any more: beside the call's own deadline.
+  absl::Duration timeout = absl::InfiniteDuration();
   // Of typed contents that are narrower than the field they came in.
   std::deque<std::string> narrowed;
   // What was read from regions.

@@ -1,11 +1,14 @@
 // Tested by server/models/infer_test.cc.
 #include "server/models/tensor_options.h"
 
+#include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "base/error.h"
 #include "inference/grpc_service.pb.h"
 #include "server/messages/not_implemented.h"
@@ -17,6 +20,7 @@ constexpr char kRegion[] = "shared_memory_region", kRegionBytes[] = "shared_memo
                kRegionOffset[] = "shared_memory_offset", kClasses[] = "classification";
 // Triton's clients ask with each request whether the last answer of a stream be marked. Here each has one answer.
 constexpr absl::string_view kHarmless = "triton_enable_empty_final_response";
+constexpr char kTimeout[] = "timeout";
 constexpr char kSequenceId[] = "sequence_id", kSequenceStart[] = "sequence_start", kSequenceEnd[] = "sequence_end";
 constexpr size_t kMaxSequenceId = 128;
 constexpr uint32_t kMaxClasses = 1024;
@@ -43,7 +47,7 @@ absl::Status NoSequences(absl::string_view name) {
                                                    "are no sequences; send each request with all that it needs"));
 }
 
-absl::Status BadSequence(absl::string_view name, absl::string_view what) {
+absl::Status BadParameter(absl::string_view name, absl::string_view what) {
   v1::ErrorDetail detail;
   detail.set_code(v1::BAD_ARGUMENT);
   detail.set_field(absl::StrCat("parameters.", name));
@@ -55,12 +59,12 @@ absl::Status ReadSequenceId(const inference::InferParameter& parameter, Sequence
   if (parameter.parameter_choice_case() == inference::InferParameter::kStringParam) {
     const std::string& text = parameter.string_param();
     if (text.size() > kMaxSequenceId)
-      return BadSequence(kSequenceId, absl::StrCat("has ", text.size(), " bytes; at most ", kMaxSequenceId));
+      return BadParameter(kSequenceId, absl::StrCat("has ", text.size(), " bytes; at most ", kMaxSequenceId));
     if (!text.empty()) ask.id = absl::StrCat("\"", text, "\"");
     return absl::OkStatus();
   }
   const std::optional<uint64_t> number = Number(parameter);
-  if (!number.has_value()) return BadSequence(kSequenceId, "is neither a number from 0 on nor a text");
+  if (!number.has_value()) return BadParameter(kSequenceId, "is neither a number from 0 on nor a text");
   if (*number != 0) ask.id = absl::StrCat(*number);
   return absl::OkStatus();
 }
@@ -109,28 +113,38 @@ absl::StatusOr<TensorOptions> ReadTensorOptions(const InferParameters& parameter
   return options;
 }
 
-absl::StatusOr<std::optional<SequenceAsk>> ReadRequestParameters(const InferParameters& parameters, bool keeps_state) {
+absl::StatusOr<RequestOptions> ReadRequestParameters(const InferParameters& parameters, bool keeps_state) {
+  RequestOptions options;
   SequenceAsk ask;
   for (const auto& [name, value] : parameters) {
     if (name == kHarmless) continue;
+    if (name == kTimeout) {
+      const std::optional<uint64_t> micros = Number(value);
+      if (!micros.has_value()) return BadParameter(kTimeout, "is no number of microseconds from 0 on");
+      // 0 says that there is none, as Triton has it.
+      constexpr uint64_t kMost = std::numeric_limits<int64_t>::max();
+      if (*micros != 0) options.timeout = absl::Microseconds(static_cast<int64_t>(std::min(*micros, kMost)));
+      continue;
+    }
     if (!absl::StartsWith(name, "sequence_")) return NotImplemented(absl::StrCat("parameters.", Shown(name)));
     if (!keeps_state) return NoSequences(Shown(name));
     if (name == kSequenceId) {
       KILN_RETURN_IF_ERROR(ReadSequenceId(value, ask));
     } else if (name == kSequenceStart || name == kSequenceEnd) {
       if (value.parameter_choice_case() != inference::InferParameter::kBoolParam)
-        return BadSequence(name, "is neither true nor false");
+        return BadParameter(name, "is neither true nor false");
       (name == kSequenceStart ? ask.start : ask.end) = value.bool_param();
     } else {
       return NotImplemented(absl::StrCat("parameters.", Shown(name)));
     }
   }
-  if (!keeps_state) return std::nullopt;
+  if (!keeps_state) return options;
   if (ask.id.empty())
-    return BadSequence(kSequenceId,
-                       "is missing: this model goes on from one request of a sequence to the next; give a "
-                       "number from 1 on or a text, and sequence_start with the first");
-  return ask;
+    return BadParameter(kSequenceId,
+                        "is missing: this model goes on from one request of a sequence to the next; give a "
+                        "number from 1 on or a text, and sequence_start with the first");
+  options.sequence = std::move(ask);
+  return options;
 }
 
 void AddRegion(const RegionSlice& slice, InferParameters& parameters) {

@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 #include "google/protobuf/map.h"
 #include "server/models/sequences/sequence_slots.h"
 
@@ -42,10 +43,18 @@ enum class TensorKind { kInput, kOutput };
 absl::StatusOr<TensorOptions> ReadTensorOptions(const InferParameters& parameters, TensorKind kind,
                                                 const std::string& name);
 
-// Of a request as a whole: the sequence that it is of. Of a model that keeps no state there is none, and of one that
-// does there must be one: BAD_ARGUMENT, field "parameters.sequence_id", if it says none or one of another form than it
-// has, and likewise of the two others. NOT_IMPLEMENTED for each other that would mean anything here.
-absl::StatusOr<std::optional<SequenceAsk>> ReadRequestParameters(const InferParameters& parameters, bool keeps_state);
+// Of a request as a whole.
+struct RequestOptions {
+  // Of a model that keeps state: which one.
+  std::optional<SequenceAsk> sequence;
+  // From when it came until nobody wants its answer any more.
+  absl::Duration timeout = absl::InfiniteDuration();
+};
+
+// Of a model that keeps no state there is no sequence, and of one that does there must be one: BAD_ARGUMENT, field
+// "parameters.sequence_id", if it says none. The same, with its name, for each parameter of another form than it has.
+// NOT_IMPLEMENTED for each other that would mean anything here.
+absl::StatusOr<RequestOptions> ReadRequestParameters(const InferParameters& parameters, bool keeps_state);
 
 // As an answer says it of an output.
 void AddRegion(const RegionSlice& slice, InferParameters& parameters);

@@ -1,6 +1,7 @@
 // Tested by tests/e2e/serving/serving_test.py; what is in shared memory by tests/e2e/serving/regions_test.py.
 #include "server/services/inference/inference.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -26,7 +27,8 @@ class Run : public std::enable_shared_from_this<Run> {
  public:
   Run(const ModelCaller& caller, absl::Time begin, const inference::ModelInferRequest& message,
       inference::ModelInferResponse& answer, NotedParts& parts, ServedModelPtr model, InferCallback done)
-      : caller_(caller),
+      : control_(caller.control),
+        caller_{caller.env, caller.tenant, caller.session, control_, caller.context},
         begin_(begin),
         message_(message),
         answer_(answer),
@@ -48,6 +50,7 @@ class Run : public std::enable_shared_from_this<Run> {
 
   absl::Status Prepare() {
     KILN_RETURN_IF_ERROR(ToRun(*model_, message_, run_));
+    control_.deadline = std::min(control_.deadline, begin_ + run_.timeout);
     KILN_ASSIGN_OR_RETURN(regions_, InferRegions::Find(caller_, run_));
     if (regions_ != nullptr) KILN_RETURN_IF_ERROR(regions_->CheckOutputs(*model_, run_));
     return absl::OkStatus();
@@ -118,6 +121,7 @@ class Run : public std::enable_shared_from_this<Run> {
     done_(std::move(status));
   }
 
+  Control control_;  // the call's, until this request is not wanted any more
   const ModelCaller caller_;
   const absl::Time begin_;
   const inference::ModelInferRequest& message_;

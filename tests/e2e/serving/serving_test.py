@@ -149,6 +149,14 @@ class Inference(ServingTest):
         self.refused("INVALID_ARGUMENT", ['"q"'], self.client.infer, outputs=[triton.InferRequestedOutput("q")], **ask)
         self.refused("UNIMPLEMENTED", ["parameters.sequence_", "no sequences"], self.client.infer, sequence_id=5, **ask)
 
+    def test_a_request_says_for_how_long_it_is_wanted(self):
+        x = np.ones((2, 16), np.float32)
+        ask = {"model_name": "mlp", "inputs": [given("x", x)]}
+        self.refused("DEADLINE_EXCEEDED", [], self.client.infer, timeout=1, **ask)
+        self.refused("INVALID_ARGUMENT", ["parameters.timeout", "microseconds"], self.client.infer, timeout=-1, **ask)
+        answer = self.client.infer(timeout=10**15, **ask)
+        np.testing.assert_array_equal(answer.as_numpy("y"), self.infer("mlp", given("x", x)).as_numpy("y"))
+
     def test_contents_that_do_not_fit_are_named(self):
         cases = {
             "of 200": lambda r: r.inputs[0].contents.int_contents.__setitem__(1, 200),
