@@ -1,12 +1,19 @@
 """The suite itself: what it says of an adapter that ends, or says nothing, and that lives of the fuzz repeat themselves."""
 
+import json
 import pathlib
+import shlex
+import subprocess
 import sys
+import tempfile
 import unittest
 from unittest import mock
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
 
+import cases
+import faults
 import fuzz
 import suite
 
@@ -53,6 +60,45 @@ class Lives(unittest.TestCase):
             self.assertEqual(one, other)
             changed += sum(messages != [bytes(range(100))] for messages in one.values())
         self.assertTrue(10 < changed < 60, "%d of 234 messages" % changed)  # one in eight
+
+
+class Conformance(unittest.TestCase):
+    """Of anybody's adapter (conformance.py)."""
+
+    def said(self, client, *words):
+        done = subprocess.run([sys.executable, str(HERE / "conformance.py"), *words, *(["--client", client] if client else [])],
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=300)  # fmt: skip
+        return done.returncode, done.stdout.splitlines(), done.stderr
+
+    def test_a_client_that_does_as_the_cases_say(self):
+        status, lines, _ = self.said("python", "--only", "run.by_value", "--only", "lies.FlipsResults")
+        self.assertEqual([line.split() for line in lines[:-1]],
+                         [[name, mock.ANY, "s", "ok"] for name in ("run.by_value", "lies.FlipsResults")])  # fmt: skip
+        self.assertEqual((status, lines[-1]), (0, "2 passed, 0 failed"))
+
+    def test_others_hear_what_was_wrong(self):
+        answers = {
+            "import sys\nfor _ in sys.stdin: print('{}', flush=True)": "no results",
+            "import sys\nfor _ in sys.stdin: print('hello', flush=True)": "no JSON object",
+            "pass": "the adapter ended at reset",
+        }
+        for text, wrong in answers.items():
+            with self.subTest(text), tempfile.TemporaryDirectory() as folder:
+                adapter, found = pathlib.Path(folder) / "adapter.py", pathlib.Path(folder) / "found.json"
+                adapter.write_text(text)
+                client = shlex.join([sys.executable, str(adapter)])
+                status, lines, _ = self.said(client, "--only", "run.by_value", "--json", str(found))
+                self.assertIn(wrong, lines[0])
+                self.assertEqual((status, lines[-1]), (1, "0 passed, 1 failed"))
+                self.assertIn(wrong, json.loads(found.read_text())["run.by_value"])
+
+    def test_it_says_what_it_needs(self):
+        for client, words, wanted in ((None, [], "--client is missing"), ("python", ["--only", "nothing"], "no row has such a name")):
+            status, _, errors = self.said(client, *words)
+            self.assertEqual(status, 2)
+            self.assertIn(wanted, errors)
+        status, lines, _ = self.said(None, "--list")
+        self.assertEqual((status, len(lines)), (0, len(cases.cases()) + len(faults.MUTANTS)))
 
 
 if __name__ == "__main__":
