@@ -3,10 +3,8 @@
 
 #include <cmath>
 #include <cstdint>
-#include <limits>
 #include <memory>
 #include <string>
-#include <utility>
 #include <variant>
 #include <vector>
 
@@ -137,31 +135,11 @@ TEST(ToRun, WhatIsWrongIsNamed) {
                 code, "z", "twice");
   ExpectRefused(spoilt([](auto& r) { (*r.mutable_parameters())["priority"].set_int64_param(1); }), v1::NOT_IMPLEMENTED,
                 "parameters.priority", "priority");
-  for (const int64_t micros : {int64_t{-1}, std::numeric_limits<int64_t>::min()}) {
-    ExpectRefused(spoilt([&](auto& r) { (*r.mutable_parameters())["timeout"].set_int64_param(micros); }), code,
-                  "parameters.timeout", "microseconds");
-  }
-  ExpectRefused(spoilt([](auto& r) { (*r.mutable_parameters())["timeout"].set_string_param("1"); }), code,
-                "parameters.timeout", "microseconds");
   for (const char* name : {"sequence_id", "sequence_start", "sequence_end"}) {
     ExpectRefused(spoilt([&](auto& r) { (*r.mutable_parameters())[name].set_int64_param(1); }), v1::NOT_IMPLEMENTED,
                   std::string("parameters.") + name, "there are no sequences");
   }
   ExpectRefused(spoilt([](auto& r) { r.clear_raw_input_contents(); }), code, "f", "raw_input_contents");
-}
-
-TEST(ToRun, ReadsHowLongARequestIsWanted) {
-  const auto model = TheModel();
-  for (const auto& [micros, expected] :
-       {std::pair(int64_t{1500}, absl::Microseconds(1500)),
-        std::pair(std::numeric_limits<int64_t>::max(), absl::Microseconds(std::numeric_limits<int64_t>::max())),
-        std::pair(int64_t{0}, absl::InfiniteDuration())}) {
-    inference::ModelInferRequest request = Raw();
-    (*request.mutable_parameters())["timeout"].set_int64_param(micros);
-    InferRun run;
-    ASSERT_TRUE(ToRun(*model, request, run).ok());
-    EXPECT_EQ(run.timeout, expected);
-  }
 }
 
 TEST(ToRun, TakesWhatTritonsClientsAskWithEachRequest) {
