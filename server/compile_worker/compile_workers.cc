@@ -187,8 +187,10 @@ absl::Status CompileWorkers::Do(JobPieces& job, const CompileFor& whom,
     return hasher.Finish();
   };
   // What has gone wrong is noted whether or not anybody waits.
-  const auto note = [&] { quarantine_.Note(*its_name([] { return absl::OkStatus(); }), SteadyNow()); };
-  if (!quarantine_.Empty()) {
+  const auto note = [&] {
+    if (const auto name = its_name([] { return absl::OkStatus(); }); name.ok()) quarantine_.Note(*name, SteadyNow());
+  };
+  if (!quarantine_.Empty(SteadyNow())) {
     KILN_ASSIGN_OR_RETURN(const Digest name, its_name(wanted));
     const absl::Status free = quarantine_.Check(name, SteadyNow());
     if (!free.ok()) return WithName(free, FaultName(job.graph()));
@@ -208,9 +210,9 @@ absl::Status CompileWorkers::Do(JobPieces& job, const CompileFor& whom,
     worker.reset();
     const bool too_long = DetailOf(stopped).has_value() && DetailOf(stopped)->code() == v1::GRAPH_TOO_LARGE;
     if (too_long) note();
-    Count(too_long                           ? WorkerExit::kTooLong
+    Count(too_long                            ? WorkerExit::kTooLong
           : absl::IsDeadlineExceeded(stopped) ? WorkerExit::kDeadline
-                                             : WorkerExit::kCancelled);
+                                              : WorkerExit::kCancelled);
     absl::MutexLock lock(&mutex_);
     ++stats_.killed;
     return stopped;

@@ -36,6 +36,19 @@ TEST(Quarantine, ForgetsAfterAnHour) {
   EXPECT_TRUE(quarantine.Check(job, now).ok());
 }
 
+TEST(Quarantine, IsEmptyAgainAfterAnHour) {
+  Quarantine quarantine;
+  const absl::Time now = absl::FromUnixSeconds(1'800'000'000);
+  EXPECT_TRUE(quarantine.Empty(now));
+  quarantine.Note(Blake3Of("one"), now);
+  quarantine.Note(Blake3Of("other"), now + absl::Minutes(1));
+  quarantine.Note(Blake3Of("one"), now + absl::Minutes(2));
+  EXPECT_FALSE(quarantine.Empty(now + absl::Minutes(61)));
+  EXPECT_FALSE(quarantine.Check(Blake3Of("one"), now + absl::Minutes(61)).ok());
+  EXPECT_TRUE(quarantine.Empty(now + absl::Minutes(62)));
+  EXPECT_TRUE(quarantine.Check(Blake3Of("one"), now).ok());
+}
+
 TEST(Quarantine, IsBounded) {
   Quarantine quarantine;
   const absl::Time now = absl::FromUnixSeconds(1'800'000'000);

@@ -3,12 +3,15 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "google/protobuf/io/zero_copy_stream_impl_lite.h"
 #include "server/compile_worker/job.h"
 
 namespace kiln::server {
 namespace {
 
 constexpr int kNodes = 2048;
+// Of a name, between two looks at whether it is still wanted.
+constexpr int kBytes = 256 << 10;
 
 // All but its nodes.
 void CopyHead(const v1::Graph& graph, v1::Graph& to) { to.set_dialect(graph.dialect()); }
@@ -36,6 +39,25 @@ Digest CircumstancesOf(const v1::Target& target, const compiler::Options& option
     hasher.Update(Blake3Of(part).view());
   return hasher.Finish();
 }
+
+// Hashes what protobuf writes, for as long as it is wanted.
+class Hashed final : public google::protobuf::io::CopyingOutputStream {
+ public:
+  explicit Hashed(absl::FunctionRef<absl::Status()> wanted) : wanted_(wanted) {}
+
+  bool Write(const void* buffer, int size) override {
+    stopped_.Update(wanted_());
+    if (stopped_.ok()) hasher_.Update({static_cast<const char*>(buffer), static_cast<size_t>(size)});
+    return stopped_.ok();
+  }
+  const absl::Status& stopped() const { return stopped_; }
+  Digest Finish() { return hasher_.Finish(); }
+
+ private:
+  const absl::FunctionRef<absl::Status()> wanted_;
+  Blake3 hasher_;
+  absl::Status stopped_;
+};
 
 }  // namespace
 
@@ -76,15 +98,18 @@ const v1::CompileJob* JobPieces::Next() {
 }
 
 absl::StatusOr<Digest> JobPieces::Name(absl::FunctionRef<absl::Status()> wanted) {
+  Hashed hashed(wanted);
+  google::protobuf::io::CopyingOutputStreamAdaptor stream(&hashed, kBytes);
   Begin();
   Next();
+  bool written = first_.graph().SerializeToZeroCopyStream(&stream);
+  while (const v1::CompileJob* piece = written ? Next() : nullptr) written = piece->SerializeToZeroCopyStream(&stream);
+  written = written && stream.Flush();
+  KILN_RETURN_IF_ERROR(hashed.stopped());
+  if (!written) return absl::UnavailableError("the graph is larger than any can be");
   Blake3 hasher;
   hasher.Update(circumstances_.view());
-  hasher.Update(Blake3Of(first_.graph().SerializeAsString()).view());
-  while (const v1::CompileJob* piece = Next()) {
-    KILN_RETURN_IF_ERROR(wanted());
-    hasher.Update(Blake3Of(piece->SerializeAsString()).view());
-  }
+  hasher.Update(hashed.Finish().view());
   return hasher.Finish();
 }
 

@@ -22,6 +22,16 @@ absl::Status Quarantine::Check(const Digest& job, absl::Time now) {
                                         absl::FormatDuration(absl::Ceil(left, absl::Seconds(1)))));
 }
 
+bool Quarantine::Empty(absl::Time now) {
+  absl::MutexLock lock(&mutex_);
+  // One that has failed again since is not the oldest any more, and has those behind it wait: for an hour at most.
+  while (!order_.empty() && rows_[order_.front()].last + kTime <= now) {
+    rows_.erase(order_.front());
+    order_.pop_front();
+  }
+  return rows_.empty();
+}
+
 void Quarantine::Note(const Digest& job, absl::Time now) {
   absl::MutexLock lock(&mutex_);
   if (rows_.find(job) == rows_.end()) {

@@ -22,11 +22,8 @@ class Quarantine {
   // Of jobs that are remembered; then the oldest is forgotten.
   static constexpr size_t kMaxJobs = 4096;
 
-  // Whether no job has gone wrong yet.
-  bool Empty() const {
-    absl::MutexLock lock(&mutex_);
-    return rows_.empty();
-  }
+  // Whether at `now` no job is remembered: nobody needs the name of one then, which takes long to make.
+  bool Empty(absl::Time now);
   // COMPILER_FAULT with the time to wait, if it is not to be tried at `now`.
   absl::Status Check(const Digest& job, absl::Time now);
   // It has gone wrong.

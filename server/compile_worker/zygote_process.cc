@@ -62,12 +62,8 @@ absl::Status ZygoteProcess::Start() {
 absl::StatusOr<ZygoteProcess::Child> ZygoteProcess::Fork(const LaunchControl& control) {
   KILN_RETURN_IF_ERROR(Enter(control));
   const absl::Cleanup leave = [this] { Leave(); };
-  bool anew = false;
   for (int chance = 0; chance < 2; ++chance) {
-    if (process_ == 0) {
-      anew = true;
-      KILN_RETURN_IF_ERROR(Spawn());
-    }
+    if (process_ == 0) KILN_RETURN_IF_ERROR(Spawn());
     bool here = true;
     if (owes_) {
       // That it is warm; or a worker whose caller has gone, which sees that nobody is at its socket, and ends.
@@ -77,7 +73,8 @@ absl::StatusOr<ZygoteProcess::Child> ZygoteProcess::Fork(const LaunchControl& co
     KILN_ASSIGN_OR_RETURN(auto ends, SocketPair());
     if (here && Ask(kFork, ends.second.get())) {
       KILN_ASSIGN_OR_RETURN(Received born, Answer(control));
-      if (born.what == kProcess && born.fd.valid()) return Child{std::move(ends.first), std::move(born.fd), anew};
+      if (born.what == kProcess && born.fd.valid())
+        return Child{std::move(ends.first), std::move(born.fd), std::exchange(ended_, false)};
       if (born.what == kProcess) return NoZygote("the system starts no process");
     }
     End();  // it was killed for want of memory, perhaps
@@ -106,6 +103,7 @@ void ZygoteProcess::Leave() {
 
 absl::Status ZygoteProcess::Spawn() {
   KILN_ASSIGN_OR_RETURN(auto ends, SocketPair());
+  KILN_ASSIGN_OR_RETURN(const Descriptor job, SealedMemory(warm_));
   posix_spawn_file_actions_t files;
   posix_spawn_file_actions_init(&files);
   posix_spawn_file_actions_adddup2(&files, ends.second.get(), kZygoteSocket);
@@ -121,8 +119,6 @@ absl::Status ZygoteProcess::Spawn() {
   if (failed != 0) return NoZygote(absl::StrCat(binary_, ": ", std::strerror(failed)));
   process_ = child;
   socket_ = std::move(ends.first);
-  owes_ = false;
-  KILN_ASSIGN_OR_RETURN(const Descriptor job, SealedMemory(warm_));
   Ask(kWarm, job.get());  // one that is gone does not answer either
   return absl::OkStatus();
 }
@@ -134,6 +130,8 @@ void ZygoteProcess::End() {
   while (waitpid(process_, nullptr, 0) < 0 && errno == EINTR) {
   }
   process_ = 0;
+  owes_ = false;
+  ended_ = true;
 }
 
 bool ZygoteProcess::Ask(char what, int fd) {

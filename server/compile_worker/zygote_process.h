@@ -69,6 +69,7 @@ class ZygoteProcess {
   Descriptor socket_;
   // It has not yet answered what it was asked then: the caller may have gone. Whoever comes next hears it.
   bool owes_ = false;
+  bool ended_ = false;  // one has, and nobody has been told
   absl::Time asked_;
 };
 

@@ -41,7 +41,7 @@ class Adapter:
     """A language's process. One question at a time."""
 
     def __init__(self, command):
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, errors="replace")
         self._lines = queue.Queue()
         threading.Thread(target=self._read, daemon=True).start()
 
@@ -65,7 +65,13 @@ class Adapter:
         if line is None:
             self._lines.put(None)  # who asks again hears of it, too: a process that ends may be there for a while
             raise Failed("the adapter ended at %s" % request["do"])
-        return json.loads(line)
+        try:
+            answer = json.loads(line)
+        except json.JSONDecodeError:
+            answer = None
+        if not isinstance(answer, dict) or not isinstance(answer.get("error", {}), dict):
+            raise Failed("the answer to %s is no JSON object on a line of its own, as an answer is: %s" % (request["do"], short(line.strip())))
+        return answer
 
     @property
     def ended(self):
@@ -189,6 +195,8 @@ class Run:
             answer = self._adapter.ask(request)
         self._check(where, answer, wanted, failure, close)
         for name, field in save.items():
+            if field not in answer:
+                raise Failed("%s has no %s: %s" % (where, field, short(answer)))
             self._world.values[name] = answer[field]
 
     @staticmethod

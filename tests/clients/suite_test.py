@@ -80,6 +80,8 @@ class Conformance(unittest.TestCase):
         answers = {
             "import sys\nfor _ in sys.stdin: print('{}', flush=True)": "no results",
             "import sys\nfor _ in sys.stdin: print('hello', flush=True)": "no JSON object",
+            "import sys\nfor _ in sys.stdin: print(3, flush=True)": "no JSON object",
+            "import sys\nfor _ in sys.stdin: print('{\"error\": \"text\"}', flush=True)": "no JSON object",
             "pass": "the adapter ended at reset",
         }
         for text, wrong in answers.items():
@@ -91,6 +93,9 @@ class Conformance(unittest.TestCase):
                 self.assertIn(wrong, lines[0])
                 self.assertEqual((status, lines[-1]), (1, "0 passed, 1 failed"))
                 self.assertIn(wrong, json.loads(found.read_text())["run.by_value"])
+                status, lines, _ = self.said(client, "--only", "lies.FlipsResults")
+                self.assertIn(wrong, lines[0], "it has noticed nothing")
+                self.assertEqual(status, 1)
 
     def test_it_says_what_it_needs(self):
         for client, words, wanted in ((None, [], "--client is missing"), ("python", ["--only", "nothing"], "no row has such a name")):

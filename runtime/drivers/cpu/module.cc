@@ -62,8 +62,12 @@ class CpuModule final : public hal::Module {
     const Kernel& kernel = kernels_[index];
     counters_.launches.fetch_add(1, std::memory_order_relaxed);
     if (!kernel.stops) {
-      pool_.ParallelFor(kernel.iterations, kernel.grain,
-                        [&](int64_t begin, int64_t end) { kernel.fn(buffers, begin, end, kNoStop); });
+      int64_t helped_ns = 0;
+      const bool counts = control.interruption != nullptr && control.interruption->cores().counts();
+      pool_.ParallelFor(
+          kernel.iterations, kernel.grain, [&](int64_t begin, int64_t end) { kernel.fn(buffers, begin, end, kNoStop); },
+          counts ? &helped_ns : nullptr);
+      if (counts) control.interruption->cores().Helped(helped_ns);
       return absl::OkStatus();
     }
     KILN_RETURN_IF_ERROR(control.Check());

@@ -5,7 +5,9 @@
 
 #include <algorithm>
 
+#include "absl/time/time.h"
 #include "base/check.h"
+#include "base/clock.h"
 #include "runtime/drivers/cpu/machine.h"
 #include "runtime/hal/core_time.h"
 
@@ -76,7 +78,6 @@ int64_t WorkerPool::RunShared(Loop& loop, const Range& range, Body body, const v
   loop.range = range;
   loop.timed = more_ns != nullptr;
   loop.longest_ns.store(0, std::memory_order_relaxed);
-  const int64_t own_began_ns = loop.timed ? hal::CoreTime::ThreadNs() : 0;
   loop.next.store(range.begin, std::memory_order_relaxed);
   loop.leave = leave;
   loop.rest.store(range.end, std::memory_order_relaxed);
@@ -90,6 +91,8 @@ int64_t WorkerPool::RunShared(Loop& loop, const Range& range, Body body, const v
 
   while (RunChunk(loop)) {
   }
+  const int64_t own_ns = loop.timed ? hal::CoreTime::ThreadNs() : 0;
+  const absl::Time wait_began = loop.timed ? SteadyNow() : absl::Time();
 
   uint64_t state = loop.state.fetch_and(~kOpen, std::memory_order_acq_rel) & ~kOpen;
   for (uint32_t spin = 0; (state & kInside) != 0; ++spin) {
@@ -101,8 +104,9 @@ int64_t WorkerPool::RunShared(Loop& loop, const Range& range, Body body, const v
     state = loop.state.load(std::memory_order_acquire);
   }
   if (loop.timed) {
-    const int64_t own_ns = hal::CoreTime::ThreadNs() - own_began_ns;
-    *more_ns = std::max<int64_t>(0, loop.longest_ns.load(std::memory_order_relaxed) - own_ns);
+    const int64_t waited_ns = absl::ToInt64Nanoseconds(SteadyNow() - wait_began);
+    const int64_t helped_ns = std::min(waited_ns, loop.longest_ns.load(std::memory_order_relaxed));
+    *more_ns = std::max<int64_t>(0, helped_ns - (hal::CoreTime::ThreadNs() - own_ns));  // but for where it spun itself
   }
   // The others may now have more helpers, who may be asleep.
   if (active_.fetch_sub(1, std::memory_order_acq_rel) > 1) WakeWorkers();

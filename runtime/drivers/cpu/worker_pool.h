@@ -53,15 +53,18 @@ class WorkerPool {
   // least `grain` iterations but for the last. A loop of no more than `grain`
   // iterations is one call on this thread, and so is one that finds
   // Options::loops others running.
+  // `more_ns`, if not null, gets for how long this thread waited at the end for a helper that had a core: no longer
+  // than the one had that had one longest, and but for where this thread had one itself; 0 if none helped.
   template <typename Fn>
-  void ParallelFor(int64_t iterations, int64_t grain, const Fn& fn) {
+  void ParallelFor(int64_t iterations, int64_t grain, const Fn& fn, int64_t* more_ns = nullptr) {
+    if (more_ns != nullptr) *more_ns = 0;
     if (iterations <= 0) return;
     Loop* const loop = iterations <= grain || workers_.empty() ? nullptr : Take();
     if (loop == nullptr) {
       fn(int64_t{0}, iterations);
       return;
     }
-    RunShared(*loop, {0, iterations, EvenChunk(iterations, grain)}, Call<Fn>, &fn, nullptr);
+    RunShared(*loop, {0, iterations, EvenChunk(iterations, grain)}, Call<Fn>, &fn, nullptr, more_ns);
     loop->busy.store(false, std::memory_order_release);
   }
 
@@ -74,8 +77,7 @@ class WorkerPool {
   // The same over a part of the iterations, which is left before its end once `leave()`, which each thread asks after
   // each of its chunks, is true: whichever has a core sees it. Returns where what has not been done begins: all before
   // it has been, and nothing after it.
-  // `more_ns`, if not null, gets for how much longer the helper had a core that had one longest, than this thread; 0 if
-  // none did.
+  // `more_ns` as there.
   template <typename Fn>
   int64_t ParallelForUntil(const Range& range, const Fn& fn, absl::FunctionRef<bool()> leave,
                            int64_t* more_ns = nullptr) {
@@ -146,7 +148,7 @@ class WorkerPool {
   }
   // As ParallelForUntil; `leave` may be null.
   int64_t RunShared(Loop& loop, const Range& range, Body body, const void* fn, absl::FunctionRef<bool()>* leave,
-                    int64_t* more_ns = nullptr);
+                    int64_t* more_ns);
   // Takes a chunk and runs it; false if there was none, or the loop is to be left.
   static bool RunChunk(Loop& loop);
   void WakeWorkers();

@@ -74,31 +74,38 @@ TEST_P(WorkerPoolTest, HelpersLeaveALoopThatIsToBeLeft) {
   EXPECT_LT(rest, kIterations / 2);
 }
 
-// The helper that has its core longest, of threads that each do something.
+// For which the submitter has waited, having nothing left to do.
 TEST_P(WorkerPoolTest, WhatAHelperHadLongerIsTold) {
   constexpr int64_t kMoreNs = 5'000'000;
   const auto submitter = std::this_thread::get_id();
+  bool until = false;
   const auto helped = [&](bool helpers_work) {
     std::atomic<bool> helping{pool_.threads() == 1};
     int64_t more_ns = -1;
-    pool_.ParallelForUntil(
-        {0, 64, 1},
-        [&](int64_t, int64_t) {
-          if (std::this_thread::get_id() == submitter) return helping.wait(false);
-          if (helping.exchange(true) || !helpers_work) return helping.notify_all();
-          for (const int64_t begin = hal::CoreTime::ThreadNs(); hal::CoreTime::ThreadNs() - begin < 2 * kMoreNs;) {
-          }
-          helping.notify_all();
-        },
-        [] { return false; }, &more_ns);
+    const auto body = [&](int64_t, int64_t) {
+      if (std::this_thread::get_id() == submitter) return helping.wait(false);
+      const bool first = !helping.exchange(true);
+      helping.notify_all();
+      if (!first || !helpers_work) return;
+      for (const int64_t begin = hal::CoreTime::ThreadNs(); hal::CoreTime::ThreadNs() - begin < 2 * kMoreNs;) {
+      }
+    };
+    if (until) {
+      pool_.ParallelForUntil({0, 64, 1}, body, [] { return false; }, &more_ns);
+    } else {
+      pool_.ParallelFor(64, 1, body, &more_ns);
+    }
     return more_ns;
   };
-  if (pool_.threads() == 1) {
-    EXPECT_EQ(helped(true), 0) << "nobody helps";
-  } else {
-    EXPECT_GE(helped(true), kMoreNs);
-    EXPECT_GE(helped(false), 0);
-    EXPECT_LT(helped(false), kMoreNs);
+  for (const bool how : {false, true}) {
+    until = how;
+    if (pool_.threads() == 1) {
+      EXPECT_EQ(helped(true), 0) << "nobody helps";
+    } else {
+      EXPECT_GE(helped(true), kMoreNs);
+      EXPECT_GE(helped(false), 0);
+      EXPECT_LT(helped(false), kMoreNs);
+    }
   }
 }
 

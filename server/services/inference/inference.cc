@@ -85,6 +85,8 @@ class Run : public std::enable_shared_from_this<Run> {
   void Executed(absl::StatusOr<ExecuteResult> result) {
     inferred_.executed = SteadyNow();
     if (!result.ok()) return Fail(result.status());
+    // Its sequence has moved on. Who were told that it is too late would send the step again.
+    if (run_.sequence.has_value()) control_.deadline = absl::InfiniteFuture();
     result_ = *std::move(result);
     if (CopiedBytes() <= kSmallRequest) return Answer();
     caller_.env.requests.Push(Turn(), [self = shared_from_this()] { self->Answer(); });
