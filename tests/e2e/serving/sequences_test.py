@@ -8,6 +8,7 @@ import sys
 import threading
 import unittest
 from concurrent import futures
+from unittest import mock
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent.parent
@@ -377,24 +378,19 @@ class TheExample(unittest.TestCase):
     def test_generates_what_numpy_does(self):
         sys.path.append(str(ROOT / "examples"))
         import gpt
+        import gpt_model
 
-        gpt.KILND = str(support.KILND)
-        made = gpt.model
-        self.addCleanup(setattr, gpt, "model", made)
-
-        def patient(weights):
-            files = made(weights)
-            begin = b"sequence_batching {\n"
-            self.assertTrue(files["config.pbtxt"].startswith(begin))
-            return {**files, "config.pbtxt": files["config.pbtxt"].replace(begin, begin + PATIENT.encode() + b"\n")}
-
-        gpt.model = patient
-        texts, counts, compiled = gpt.main(clients=3, count=20)
+        folder = models.Folder(type(self))
+        gpt_model.write(folder.path, gpt_model.model(gpt_model.weights(), batching=PATIENT))
+        with support.running("--models=%s" % folder.path) as server, mock.patch.object(gpt, "ADDRESS", server.address):
+            client = triton.InferenceServerClient(server.address)
+            self.addCleanup(client.close)
+            self.assertTrue(support.eventually(lambda: client.is_model_ready("gpt")))
+            texts, counts = gpt.main(clients=3, count=20)
         self.assertEqual([len(text) for text in texts], [20, 20, 20])
         self.assertEqual(counts.inference_count, 3 * 19 + 3 + 4 + 5)
         self.assertLess(counts.execution_count, counts.inference_count)
-        self.assertEqual(compiled, 2)
-
+        self.assertEqual("".join(server.log).count("event=compiled"), 2)
 
 if __name__ == "__main__":
     unittest.main()
