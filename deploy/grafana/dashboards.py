@@ -1,5 +1,5 @@
-"""Writes the dashboards for Grafana beside it, and into the chart, from one table: a dashboard has rows, a row has panels, and a panel has its
-queries, each with what its lines are called.
+"""Writes the dashboards for Grafana beside it, and into the chart, from one table: a dashboard has rows, a row has panels,
+and a panel has its queries, each with what its lines are called.
 
 A query is of the servers that the variable `instance` chooses (SERVERS). Where a time is asked for, Grafana knows how often
 Prometheus scrapes: $__rate_interval. tests/tidy/dashboards_test.py has the files be as this writes them, and every query

@@ -1,3 +1,4 @@
+// Tested by job_test.cc.
 #include "server/compile_worker/job_pieces.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Tested by tests/hostile/compile_workers_test.cc.
 #include "server/compile_worker/zygote_process.h"
 
 #include <poll.h>

@@ -101,7 +101,11 @@ void FairQueue::Push(Entry& entry, const FairOwner& owner, uint64_t estimate_ns,
 void FairQueue::Count(Tenant& tenant) {
   const bool there = tenant.waiting > 0 || tenant.with_device > 0;
   if (there == std::exchange(tenant.there, there)) return;
-  there ? ++tenants_there_ : --tenants_there_;
+  if (there) {
+    ++tenants_there_;
+  } else {
+    --tenants_there_;
+  }
 }
 
 void FairQueue::Link(Entry& entry, Entry* previous, Entry* next) {

@@ -123,7 +123,7 @@ TEST_F(TurnsPauseTest, WhatOthersHadIsNotCountedAsItsOwn) {
   EXPECT_EQ(MeasuredOf(), a_.device_ns() + b_.device_ns());
 }
 
-// The system has its cores while another tenant waits: that is nobody's time, and the tenant does not pay for it.
+// The system takes the cores away from a run while another tenant waits. The tenant does not pay for that time.
 TEST_F(TurnsPauseTest, ForHowLongItStoodStillIsNotItsTime) {
   constexpr absl::Duration kStill = absl::Milliseconds(30);
   std::atomic<bool> over{false};

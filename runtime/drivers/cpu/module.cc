@@ -21,13 +21,13 @@ using KernelFn = void (*)(void* const* buffers, int64_t begin, int64_t end, cons
 
 // A run that may be interrupted is so after a chunk that takes about so long.
 constexpr double kChunkNs = 250'000;
-// Where others wait a slice has so many, which are no shorter than this.
+// Where others wait, a slice is cut into so many chunks. None is shorter than kMinChunkNs.
 constexpr double kChunksInSlice = 4;
-constexpr double kLeastChunkNs = 50'000;
+constexpr double kMinChunkNs = 50'000;
 
 double MostNs(const hal::Interruption& interruption) {
   if (!interruption.asked()) return kChunkNs;
-  return std::clamp(absl::ToDoubleNanoseconds(interruption.slice()) / kChunksInSlice, kLeastChunkNs, kChunkNs);
+  return std::clamp(absl::ToDoubleNanoseconds(interruption.slice()) / kChunksInSlice, kMinChunkNs, kChunkNs);
 }
 
 constexpr std::atomic<bool> kNever{false};

@@ -85,8 +85,8 @@ struct ExecuteRequest {
   absl::string_view device;           // empty: the first
   compiler::Options options;
   absl::InlinedVector<Argument, 8> arguments;
-  // It is of several requests: those are counted, and not it. They may be several callers', so the control says in
-  // whose domain is what it leaves in memory, or that it is nobody's; else that is the caller's.
+  // It answers several requests: those are counted, and not it. They may come from several callers, so Control::domain
+  // names the owner of what it leaves in memory (or nobody). Of any other request the owner is the caller.
   bool of_several = false;
   // What it names by handle stays as it is until the answer: it may be run later than what comes after it.
   bool may_wait = false;

@@ -44,8 +44,8 @@ class FirstError : public google::protobuf::io::ErrorCollector {
   std::string text;
 };
 
-// What stands behind a top-level "sequence_batching", with its braces; empty if there is none. All else is passed over
-// unread: it is in Triton's words, of which the parser can pass over none that has lists.
+// The block of the top-level field "sequence_batching", with its braces; empty if there is none. The other fields are
+// Triton's and are not parsed: protobuf's text parser cannot skip an unknown field that holds a list.
 absl::StatusOr<absl::string_view> BlockOf(absl::string_view text) {
   absl::string_view block;
   size_t depth = 0, begin = 0;

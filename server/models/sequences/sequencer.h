@@ -14,8 +14,9 @@
 // half waits, and so on for ever. So a run waits, for `queue_delay` at most, for the sequences of the run before, whose
 // next steps are likely on their way. Who is alone never waits: nobody else was in that run.
 //
-// A run of several is bounded, for its inputs and results are copied by whoever drives the line, and who comes
-// meanwhile waits for it: in bytes, and in time, by what runs have taken so far. What is more is in the next run.
+// A run of several has a limit in bytes, since the thread that starts it copies its inputs and results, and a limit in
+// time, as estimated from earlier runs, since later steps wait until it has ended. Steps beyond a limit are in the next
+// run.
 //
 // Who has gone, or is too late, is answered within milliseconds while it waits; once it runs with others, when that run
 // ends. A run that all of its steps have gone from is stopped.
@@ -78,8 +79,8 @@ class Sequencer : public std::enable_shared_from_this<Sequencer> {
   explicit Sequencer(Options options);
 
   // Runs a request with one row of each input, as server/models/infer.h makes it: the program's arguments but for pools
-  // and lists. `control` has the caller's memory domain: what callers of several do together is nobody's. What it and
-  // `control` point to lives until the answer: once, here, on a device's thread or on one of `threads`. The errors of
+  // and lists. `control.domain` is the caller's memory domain. What the request and `control` point to lives until
+  // `done` has been called: once, here, on a device's thread or on one of `threads`. The errors of
   // SequenceSlots::Begin; those of memory, if the pools cannot be had; those of the run.
   void Run(ExecuteRequest request, SequenceAsk ask, const Control& control, ExecuteCallback done);
 
@@ -121,7 +122,7 @@ class Sequencer : public std::enable_shared_from_this<Sequencer> {
     // Of the last run, those that may ask again; and until when they are waited for.
     std::set<std::string> expected;
     absl::Time hold_until = absl::InfinitePast();
-    bool hold_asked = false;  // GoOn() will be called
+    bool hold_asked = false;  // EndHold() will be called
   };
   using LinePtr = std::shared_ptr<Line>;
   // A run, of one step or several. What the request points to lives here, or in the steps.
@@ -162,8 +163,11 @@ class Sequencer : public std::enable_shared_from_this<Sequencer> {
   // Takes a step out that is not wanted any more.
   void Leave(Line& line, std::unique_ptr<Step> step, absl::Status why, Gone& gone)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Asks for GoOn() when a run has been held long enough.
+  // Has `thread` call it, unless the sequencer or the line has gone by then: what waits to be called holds neither.
+  void CallLater(WakeUps& thread, absl::Time when, const LinePtr& line, void (Sequencer::*call)(const LinePtr&));
+  // Asks for EndHold() when a run has been held long enough.
   void AskForEndOfHold(const LinePtr& line) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void EndHold(const LinePtr& line);
   void EndIdle(const LinePtr& line);
   void AskForSweep(const LinePtr& line, absl::Time when) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The memory of a line that has no sequence and no run, for the caller to give back without the lock.

@@ -1,3 +1,4 @@
+// For tests: sequencer_test.cc and those beside it.
 #include "server/models/sequences/sequencer_fixture.h"
 
 #include <gtest/gtest.h>

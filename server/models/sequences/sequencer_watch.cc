@@ -26,15 +26,20 @@ void Sequencer::Leave(Line& line, std::unique_ptr<Step> step, absl::Status why, 
   gone.emplace_back(std::move(step), std::move(why));
 }
 
+void Sequencer::CallLater(WakeUps& thread, absl::Time when, const LinePtr& line,
+                          void (Sequencer::*call)(const LinePtr&)) {
+  thread.At(when, [weak = weak_from_this(), weak_line = std::weak_ptr<Line>(line), call] {
+    const std::shared_ptr<Sequencer> self = weak.lock();
+    const LinePtr there = weak_line.lock();
+    if (self != nullptr && there != nullptr) (self.get()->*call)(there);
+  });
+}
+
 void Sequencer::AskForTick(const LinePtr& line) {
   if (line->waiting.empty() && line->together == nullptr) return;
   if (std::exchange(line->tick_asked, true)) return;
-  options_.threads->watch.At(SteadyNow() + std::max(kTick, kMinPause * line->tick_took),
-                             [weak = weak_from_this(), weak_line = std::weak_ptr<Line>(line)] {
-                               const std::shared_ptr<Sequencer> self = weak.lock();
-                               const LinePtr ticked = weak_line.lock();
-                               if (self != nullptr && ticked != nullptr) self->Tick(ticked);
-                             });
+  CallLater(options_.threads->watch, SteadyNow() + std::max(kTick, kMinPause * line->tick_took), line,
+            &Sequencer::Tick);
 }
 
 void Sequencer::Tick(const LinePtr& line) {
@@ -85,25 +90,20 @@ void Sequencer::KeepOnly(const std::set<std::string, std::less<>>& tenants) {
 
 void Sequencer::AskForEndOfHold(const LinePtr& line) {
   if (std::exchange(line->hold_asked, true)) return;
-  options_.threads->runs.At(line->hold_until, [weak = weak_from_this(), weak_line = std::weak_ptr<Line>(line)] {
-    const std::shared_ptr<Sequencer> self = weak.lock();
-    const LinePtr held = weak_line.lock();
-    if (self == nullptr || held == nullptr) return;
-    {
-      absl::MutexLock lock(&self->mutex_);
-      held->hold_asked = false;
-    }
-    self->GoOn(held);
-  });
+  CallLater(options_.threads->runs, line->hold_until, line, &Sequencer::EndHold);
+}
+
+void Sequencer::EndHold(const LinePtr& line) {
+  {
+    absl::MutexLock lock(&mutex_);
+    line->hold_asked = false;
+  }
+  GoOn(line);
 }
 
 void Sequencer::AskForSweep(const LinePtr& line, absl::Time when) {
   if (line->slots.sequences() == 0 || when == absl::InfiniteFuture() || std::exchange(line->sweep_asked, true)) return;
-  options_.threads->watch.At(when, [weak = weak_from_this(), weak_line = std::weak_ptr<Line>(line)] {
-    const std::shared_ptr<Sequencer> self = weak.lock();
-    const LinePtr swept = weak_line.lock();
-    if (self != nullptr && swept != nullptr) self->EndIdle(swept);
-  });
+  CallLater(options_.threads->watch, when, line, &Sequencer::EndIdle);
 }
 
 void Sequencer::EndIdle(const LinePtr& line) {

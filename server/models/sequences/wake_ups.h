@@ -1,8 +1,8 @@
 // Calls what is due, on a thread: for the sequencers of all models, two of these.
 //
-// A sequencer has none of its own, for its last user may be whoever it calls, and a thread cannot wait for its own end.
-// It asks one for what is short, such as to see who has gone, and another for runs. A run may be made where it is asked
-// for, and is as long as the model makes it: who has gone must be told meanwhile.
+// A sequencer owns no thread: a call on that thread may be the last to hold the sequencer, and a thread cannot join
+// itself. One thread does what is short, such as to look which clients have gone. The other starts runs, and a run may
+// be computed on the thread that starts it, for as long as the model takes; clients that have gone are still told.
 #ifndef KILN_SERVER_MODELS_SEQUENCES_WAKE_UPS_H_
 #define KILN_SERVER_MODELS_SEQUENCES_WAKE_UPS_H_
 

@@ -7,7 +7,6 @@
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
-#include "base/check.h"
 #include "base/error.h"
 #include "server/engine/executions/arguments.h"
 #include "server/engine/memory/over_limit.h"
@@ -107,7 +106,10 @@ absl::Status InferRegions::Write(const InferRun& run, const ExecuteResult& resul
     KILN_RETURN_IF_ERROR(caller_.control.Check());
     const RegionSlice& slice = *run.output_options[i].region;
     const std::string& data = result.results[run.outputs[i]].data;
-    KILN_CHECK(data.size() <= slice.bytes);
+    // CheckOutputs has seen to it. Were it wrong for some program, that would be no reason to end everybody's server.
+    if (data.size() > slice.bytes)
+      return MakeError(v1::INTERNAL_FAULT, absl::StrCat("shared memory region \"", slice.region, "\" has ", slice.bytes,
+                                                        " bytes for a result of ", data.size()));
     KILN_RETURN_IF_ERROR(InRegion(outputs_[i]->Write(slice.offset, data), slice));
     caller_.env.engine.metrics().bytes.Add(data.size(), Direction::kToShared);
   }

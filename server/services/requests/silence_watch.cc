@@ -1,3 +1,4 @@
+// Tested by tests/e2e/carry/carry_tenants_test.cc.
 #include "server/services/requests/silence_watch.h"
 
 #include <utility>
