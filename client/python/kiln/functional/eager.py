@@ -41,8 +41,12 @@ _NUMBERS = (int, float, np.generic)
 MOST = 4096
 
 
-def dispatched(raw: Callable[..., Any]) -> Callable[..., Any]:
-    """A function of tensors as one of arrays, too; tensors and arrays may meet where a function is traced."""
+def dispatched(raw: Callable[..., Any], here: Optional[Callable[..., Any]] = None) -> Callable[..., Any]:
+    """A function of tensors as one of arrays, too; tensors and arrays may meet where a function is traced.
+
+    `here`, of the function's name, its arguments and those by name, is what computes some calls of arrays without a
+    program; None of the others.
+    """
 
     @functools.wraps(raw)
     def function(*args: Any, **named: Any) -> Any:
@@ -58,6 +62,9 @@ def dispatched(raw: Callable[..., Any]) -> Callable[..., Any]:
             elif args and isinstance(args[0], _NUMBERS) and all(isinstance(one, _NUMBERS) for one in (*args, *named.values())):
                 at = next((at for at, one in enumerate(args) if raw.__name__ in _OPERANDS and isinstance(one, np.generic)), 0)
                 args, held = (*args[:at], np.asarray(args[at]), *args[at + 1 :]), True
+            found = here(raw.__name__, args, named) if held and here is not None else None
+            if found is not None:
+                return found
             return at_once(raw, args, named) if held else raw(*args, **named)
         if held:
             args, named = _lifted(graph, args), dict(zip(named, _lifted(graph, named.values())))

@@ -1,7 +1,7 @@
 """The array API standard's linear algebra: kiln.numpy.linalg.
 
-What ends after as many steps as a matrix has rows is a composition, on the device and in a jit
-(kiln/composed/matrices.py), for up to 128 rows; eigenvalues and singular values are computed here (host.py).
+What ends after as many steps as a matrix has rows is a composition (kiln/composed/matrices.py): in a jit for up to 512
+rows, at once for up to 128, beyond which numpy computes (large.py), as it does eigenvalues and singular values (host.py).
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ from kiln.composed import contraction, matrices, rearranging
 from kiln.functional.array import Array
 from kiln.functional.eager import dispatched as _dispatched
 from kiln.numpy.host import eigh, eigvalsh, matrix_norm, matrix_rank, pinv, svd, svdvals
+from kiln.numpy.large import computed as _computed
 from kiln.reduce import matmul as _matmul
 
-cholesky, det, inv, qr = map(_dispatched, (matrices.cholesky, matrices.det, matrices.inv, matrices.qr))
-matrix_power, slogdet, solve, vector_norm = map(
-    _dispatched, (matrices.matrix_power, matrices.slogdet, matrices.solve, matrices.vector_norm))  # fmt: skip
+cholesky, det, inv, qr, slogdet, solve = (_dispatched(function, _computed) for function in (
+    matrices.cholesky, matrices.det, matrices.inv, matrices.qr, matrices.slogdet, matrices.solve))  # fmt: skip
+matrix_power, vector_norm = map(_dispatched, (matrices.matrix_power, matrices.vector_norm))
 cross, outer, tensordot, trace, vecdot = map(
     _dispatched, (contraction.cross, contraction.outer, contraction.tensordot, contraction.trace, contraction.vecdot))  # fmt: skip
 diagonal, matrix_transpose = map(_dispatched, (rearranging.diagonal, rearranging.matrix_transpose))
