@@ -27,7 +27,7 @@ _NUMERIC |= {"floor_divide", "remainder", "fmod", "copysign", "nextafter", "hypo
 _NUMERIC |= {"__%s%s__" % (r, name) for name in ("add", "sub", "mul", "truediv", "floordiv", "mod") for r in ("", "r")}
 _NUMERIC |= {"__%s__" % name for name in ("lt", "gt", "le", "ge", "eq", "ne")}
 # Functions of numbers, of which those of floats come with the call; integers among them are sizes.
-_FLOATS = {"uniform", "bernoulli", "searchsorted", "select"}
+_FLOATS = {"uniform", "bernoulli", "searchsorted", "select", "truncated_normal", "gamma", "beta", "poisson"}
 # Functions of operands alone: a list is an array to them, and numpy's numbers have their dtype.
 _OPERANDS = _NUMERIC | {"power", "pow", "divmod", "bitwise_and", "bitwise_or", "bitwise_xor", "left_shift", "right_shift", "logical_and",
                         "logical_or", "logical_xor", "matmul", "dot", "einsum", "__matmul__", "__rmatmul__"}  # fmt: skip
@@ -35,6 +35,10 @@ _OPERANDS |= {"append", "digitize", "isin", "interp", "convolve", "correlate", "
 _OPERANDS |= {"__%s%s__" % (r, name) for name in ("pow", "and", "or", "xor", "lshift", "rshift") for r in ("", "r")}
 # Functions of several arrays, in a list or a tuple.
 _SEVERAL = {"stack", "concatenate", "concat", "vstack", "hstack", "dstack", "column_stack"}
+# Functions of a key and parameters, which are operands as far as this says: lists are arrays there.
+_PARAMETERS = {"categorical": {1: "logits"}, "truncated_normal": {1: "lower", 2: "upper"}, "gamma": {1: "a"},
+               "beta": {1: "a", 2: "b"}, "dirichlet": {1: "alpha"}, "poisson": {1: "lam"},
+               "multivariate_normal": {1: "mean", 2: "cov"}}  # fmt: skip
 _NUMBERS = (int, float, np.generic)
 
 # Kinds of operations that one client keeps.
@@ -52,6 +56,10 @@ def dispatched(raw: Callable[..., Any], here: Optional[Callable[..., Any]] = Non
     def function(*args: Any, **named: Any) -> Any:
         if raw.__name__ in _OPERANDS:
             args = tuple(np.asarray(one) if type(one) in (list, tuple) and _look(one, None, False)[0] is None else one for one in args)
+        parameters = _PARAMETERS.get(raw.__name__)
+        if parameters is not None:
+            args = tuple(_whole(one) if at in parameters else one for at, one in enumerate(args))
+            named = {name: _whole(one) if name in parameters.values() else one for name, one in named.items()}
         graph, held = _look(args, None, False)
         if named:
             graph, held = _look(named.values(), graph, held)
@@ -71,6 +79,11 @@ def dispatched(raw: Callable[..., Any], here: Optional[Callable[..., Any]] = Non
         return raw(*args, **named)
 
     return function
+
+
+def _whole(value: Any) -> Any:
+    """A list of numbers as an array."""
+    return np.asarray(value) if type(value) in (list, tuple) and _look(value, None, False) == (None, False) else value
 
 
 def _look(values: Iterable[Any], graph: Optional[Any], held: bool) -> Tuple[Optional[Any], bool]:

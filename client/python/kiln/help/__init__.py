@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from typing import Any, Dict, Iterator, NamedTuple, Tuple
 
-from kiln.help import elementwise, failures, making, moving, pairs, products, programs, reductions, samples
+from kiln.help import chance, elementwise, failures, making, moving, pairs, products, programs, reductions, samples
 
-_THEMES = (elementwise, failures, making, moving, pairs, products, programs, reductions, samples)
+_THEMES = (chance, elementwise, failures, making, moving, pairs, products, programs, reductions, samples)
 
 
 class Row(NamedTuple):

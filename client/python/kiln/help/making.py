@@ -1,4 +1,4 @@
-"""Examples of what makes arrays, and of dtypes and random numbers."""
+"""Examples of what makes arrays, and of dtypes."""
 
 TEXT = """
 shapes  `shape` is a size or a sequence of sizes.
@@ -119,42 +119,4 @@ kiln.float64
 __array_namespace_info__
 >>> knp.__array_namespace_info__().default_dtypes()["integral"]
 kiln.int64
-
-shapes  A key is a uint64 of shape (); use one once, for numbers or for keys.
-raises  DTypeError for what is no key, InvalidArgument for a seed that is no uint64.
-
-random.key
->>> knp.random.key(7)
-Array(7, dtype=uint64)
-
-random.split
->>> knp.random.split(knp.random.key(7))
-Array([ 8693874831913282401, 18275402881772689176], dtype=uint64)
-
-random.fold_in
->>> knp.random.fold_in(knp.random.key(7), 3)
-Array(3894067546078413925, dtype=uint64)
-
-shapes  The result has `shape`, () unless it is given.
-raises  DTypeError for what is no key, or a dtype without such numbers.
-
-random.uniform
->>> knp.random.uniform(knp.random.key(7), 2)
-Array([0.7352802 , 0.31072348], dtype=float32)
-
-random.normal
->>> knp.random.normal(knp.random.key(7), (2,)).round(5)
-Array([1.46071, 0.8615 ], dtype=float32)
-
-random.randint
->>> knp.random.randint(knp.random.key(7), 4, 0, 10)
-Array([0, 1, 7, 2], dtype=int64)
-
-random.bernoulli
->>> knp.random.bernoulli(knp.random.key(7), 0.5, 3)
-Array([False,  True,  True], dtype=bool)
-
-random.permutation
->>> knp.random.permutation(knp.random.key(7), 5)
-Array([2, 4, 1, 0, 3], dtype=int64)
 """

@@ -66,8 +66,8 @@ avg_pool
 Array([[[[ 2.5,  4.5],
          [10.5, 12.5]]]], dtype=float64)
 
-shapes  x is (…, n, n), of up to 128 rows.
-raises  ShapeError for matrices that are not square.
+shapes  x is (…, n, n), in a jitted function of up to 512 rows.
+raises  ShapeError for matrices that are not square, Unimplemented in a jitted function for more rows.
 
 cholesky
 >>> knp.linalg.cholesky([[4.0, 2.0], [2.0, 5.0]])
@@ -92,8 +92,8 @@ matrix_power
 Array([[8, 5],
        [5, 3]], dtype=int64)
 
-shapes  x1 is (…, n, n), of up to 128 rows; x2 is (n) or (…, n, m), and so is the result.
-raises  ShapeError where they do not fit.
+shapes  x1 is (…, n, n), in a jitted function of up to 512 rows; x2 is (n) or (…, n, m), and so is the result.
+raises  ShapeError where they do not fit, Unimplemented in a jitted function for more rows.
 
 solve
 >>> knp.linalg.solve([[2.0, 0.0], [0.0, 4.0]], [2.0, 2.0])
@@ -126,13 +126,16 @@ matrix_rank
 >>> knp.linalg.matrix_rank([[1.0, 2.0], [2.0, 4.0]])
 Array(1, dtype=int64)
 
-shapes  x is (…, n, m).
-raises  ShapeError for what is no matrix.
+shapes  x is (…, n, m), in a jitted function of up to 512 rows or columns.
+raises  ShapeError for what is no matrix, Unimplemented in a jitted function for more of both.
 
 qr
 >>> abs(knp.linalg.qr([[3.0, 0.0], [4.0, 5.0]]).R)
 Array([[5., 4.],
        [0., 3.]], dtype=float64)
+
+shapes  x is (…, n, m).
+raises  ShapeError for what is no matrix.
 
 matrix_norm
 >>> knp.linalg.matrix_norm([[3.0, 0.0], [0.0, 4.0]])

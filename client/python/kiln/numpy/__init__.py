@@ -74,7 +74,7 @@ globals().update(_functions)
 _offer({**_functions, "argwhere": argwhere, "bincount": bincount, "repeat": repeat})
 _offer_linalg({name: getattr(linalg, name) for name in linalg.__all__})
 
-_parts = {"creation", "host", "info", "names", "types"}  # whose functions are above
+_parts = {"creation", "host", "info", "large", "names", "types"}  # whose functions are above
 __all__ = [name for name in dir() if not name.startswith("_") and name not in _parts]
 __all__ += ["__array_api_version__", "__array_namespace_info__"]
 

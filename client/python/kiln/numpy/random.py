@@ -5,36 +5,27 @@
     x = kiln.numpy.random.normal(first, (3, 4))
 
 A key is 64 bits, and its numbers are Threefry's cipher (kiln/made.py) of 0, 1, 2, … under it. Use a key once,
-for numbers or for split; what split and fold_in encrypt no numbers are made of.
+for numbers or for split; what split and fold_in encrypt no numbers are made of. The numbers themselves are
+compositions: kiln/composed/draws.py, and kiln/composed/families.py for those that have parameters.
 """
 
 from __future__ import annotations
 
-import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as _np
 
-from kiln.composed.ordering import argsort as _argsort
-from kiln.composed.operands import one
-from kiln.dtypes import DType, dtype as dtype_of, float32, float64, int64, integer, uint64
-from kiln.elementwise import add, astype, bitwise_and, less, lift, multiply, right_shift, threefry
-from kiln.errors import DTypeError, InvalidArgument
+from kiln.composed import draws, families
+from kiln.dtypes import integer
+from kiln.errors import InvalidArgument, ShapeError
 from kiln.functional.array import Array
 from kiln.functional.eager import dispatched as _dispatched
 from kiln.functional.making import array as _array
-from kiln.functions import cos, log, sqrt
-from kiln.indexing import take
-from kiln.movement import reshape
-from kiln.promotion import limits
-from kiln.value import count, shape_of
+from kiln.typing import ShapeLike
+from kiln.value import Value, count as _count, shape_of as _shape_of
 
-if TYPE_CHECKING:
-    from kiln.tensor import Tensor
-
-_DIGITS = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}
-# The upper halves of the counters that split and fold_in encrypt; numbers count from 0.
-_SPLIT, _FOLD = 1 << 63, 1 << 62
+# By how much the probabilities of choice may differ from 1 in all.
+_NEAR = 1e-6
 
 
 def key(seed: int) -> Array:
@@ -45,85 +36,8 @@ def key(seed: int) -> Array:
     return _array(_np.uint64(number))
 
 
-def _key(x: Any) -> "Tensor":
-    value = one("a key", x)
-    if value.dtype is not uint64 or value.ndim:
-        raise DTypeError("a key is a uint64 without axes, not %s of %s" % (value.dtype.name, value.shape),
-                         remedy="kiln.numpy.random.key, split or fold_in make keys")  # fmt: skip
-    return value
-
-
-def _bits(key: Any, shape: Any) -> "Tensor":
-    value, sizes = _key(key), shape_of(shape)
-    total = count(sizes)
-    return reshape(threefry(value.graph.arange(total, uint64), value), sizes)  # type: ignore[arg-type]
-
-
-def _split(key: Any, /, count: int = 2) -> "Tensor":
-    value = _key(key)
-    return threefry(add(value.graph.arange(count, uint64), value.graph.scalar(_SPLIT, uint64)), value)
-
-
-def _folded(key: Any, data: Any) -> "Tensor":
-    value, number = lift("fold_in", _key(key), data)
-    return threefry(add(bitwise_and(astype(number, uint64), _FOLD - 1), value.graph.scalar(_FOLD, uint64)), value)
-
-
-def _fractions(name: str, key: Any, shape: Any, kind: DType) -> "Tensor":
-    """Evenly in [0, 1), with all digits of the dtype, in float64."""
-    digits = _DIGITS.get(kind.name)
-    if digits is None:
-        raise DTypeError(
-            "%s: no numbers of %s" % (name, kind.name), code="BAD_ARGUMENT", remedy="one of %s" % ", ".join(_DIGITS)
-        )
-    return multiply(astype(right_shift(_bits(key, shape), 64 - digits), float64), 2.0**-digits)
-
-
-def _uniform(key: Any, /, shape: Any = (), dtype: Any = float32, low: Any = 0.0, high: Any = 1.0) -> "Tensor":
-    kind = dtype_of(dtype)
-    fraction = _fractions("uniform", key, shape, kind)
-    plain = not hasattr(low, "graph") and not hasattr(high, "graph") and low == 0.0 and high == 1.0
-    return astype(fraction if plain else add(low, multiply(fraction, high - low)), kind)
-
-
-def _normal(key: Any, /, shape: Any = (), dtype: Any = float32) -> "Tensor":
-    kind, sizes = dtype_of(dtype), shape_of(shape)
-    if kind.name not in _DIGITS:
-        raise DTypeError(
-            "normal: no numbers of %s" % kind.name, code="BAD_ARGUMENT", remedy="one of %s" % ", ".join(_DIGITS)
-        )
-    wide = float64 if kind is float64 else float32
-    both = _fractions("normal", key, (2, *sizes), wide)
-    # Box and Muller's: a radius and an angle. 1 less a fraction is never 0.
-    radius, angle = (astype(part, wide) for part in (1.0 - both[0], both[1]))
-    return astype(multiply(sqrt(log(radius) * -2.0), cos(angle * (2 * math.pi))), kind)
-
-
-def _randint(key: Any, /, shape: Any, low: int, high: int, dtype: Any = int64) -> "Tensor":
-    kind = dtype_of(dtype)
-    span = integer(high, "high") - integer(low, "low")
-    if span < 1 or not kind.is_integer or low < limits(kind)[0] or high - 1 > limits(kind)[1] or span > 1 << 63:
-        raise InvalidArgument("randint: from %d to %d there is no %s" % (low, high, kind.name), code="BAD_ARGUMENT")
-    rest = _bits(key, shape) % span
-    return add(astype(rest, kind), low) if kind.kind == "i" else astype(add(rest, low), kind)
-
-
-def _bernoulli(key: Any, /, p: Any = 0.5, shape: Any = ()) -> "Tensor":
-    return less(_fractions("bernoulli", key, shape, float64), p)
-
-
-def _permutation(key: Any, /, x: Any) -> "Tensor":
-    rows = x if hasattr(x, "graph") else _key(key).graph.arange(integer(x, "permutation: a number"), int64)
-    return take(rows, _argsort(_bits(key, rows.shape[0])), 0)
-
-
-def _named(raw: Any, name: str) -> Any:
-    raw.__name__ = raw.__qualname__ = name
-    return _dispatched(raw)
-
-
-split = _named(_split, "split")
-_fold_in = _named(_folded, "fold_in")
+split = _dispatched(draws.split)
+_fold_in = _dispatched(draws.fold_in)
 
 
 def fold_in(key: Any, /, data: Any) -> Array:
@@ -136,12 +50,65 @@ def fold_in(key: Any, /, data: Any) -> Array:
     return _fold_in(key, data)
 
 
-uniform = _named(_uniform, "uniform")
-normal = _named(_normal, "normal")
-randint = _named(_randint, "randint")
-bernoulli = _named(_bernoulli, "bernoulli")
-permutation = _named(_permutation, "permutation")
-__all__ = ["key", "split", "fold_in", "uniform", "normal", "randint", "bernoulli", "permutation"]
+uniform, normal, randint, bernoulli, permutation, shuffle = map(
+    _dispatched, (draws.uniform, draws.normal, draws.randint, draws.bernoulli, draws.permutation, draws.shuffle))  # fmt: skip
+exponential, gumbel, laplace, categorical = map(
+    _dispatched, (draws.exponential, draws.gumbel, draws.laplace, draws.categorical))  # fmt: skip
+truncated_normal, gamma, beta, dirichlet, poisson, multivariate_normal = map(
+    _dispatched, (families.truncated_normal, families.gamma, families.beta, families.dirichlet, families.poisson,
+                  families.multivariate_normal))  # fmt: skip
+_chosen, _taken = _dispatched(draws.chosen), _dispatched(draws.taken)
+
+
+def choice(key: Any, /, a: Any, shape: ShapeLike = (), replace: bool = True, p: Any = None, axis: int = 0) -> Array:
+    """Elements of an array along an axis, or numbers below an integer; each as likely as p says, or as any other.
+
+    Without `replace` none comes twice, and the order is a random one, too. p of arrays is read, and is to be 0 or more
+    and 1 in all; a traced p is taken as it is, in proportion.
+    """
+    if isinstance(a, (list, tuple)):
+        a = _np.asarray(a)
+    is_array = hasattr(a, "shape") and len(a.shape) > 0
+    if is_array and not -len(a.shape) <= axis < len(a.shape):
+        raise ShapeError("choice: no axis %s in an array of %s" % (axis, tuple(a.shape)), code="BAD_ARGUMENT")
+    size = a.shape[axis] if is_array else integer(a, "choice: a number")
+    wanted = _count(_shape_of(shape))
+    if size < 0 or not size and wanted:
+        raise InvalidArgument("choice: of %d elements" % size, code="BAD_ARGUMENT")
+    if not replace and wanted > size:  # type: ignore[operator]
+        raise InvalidArgument("choice: %s of %d elements, of which none comes twice" % (wanted, size), code="BAD_ARGUMENT",
+                              remedy="fewer, or replace=True")  # fmt: skip
+    if p is not None and not isinstance(p, Value):
+        p = _probabilities(p, size, 0 if replace else wanted)
+    elif p is not None and p.shape != (size,):
+        raise ShapeError("choice: %d elements, and probabilities of %s" % (size, p.shape))
+    if not size:
+        places = _array(_np.zeros(_shape_of(shape), _np.int64))
+    else:
+        places = _chosen(key, size, shape, bool(replace), p)
+    return _taken(a, places, axis) if is_array else places
+
+
+def _probabilities(p: Any, size: int, wanted: Any) -> Any:
+    """p in float64, of `size` elements, of which `wanted` are above 0."""
+    p = _np.asarray(p)
+    if p.dtype.kind not in "biuf" and p.dtype.itemsize > 2 or p.shape != (size,):
+        raise ShapeError("choice: %d elements, and probabilities of %s %s" % (size, p.dtype, p.shape), remedy="one of each")
+    wide, near = p.astype(_np.float64), _NEAR if p.dtype.itemsize >= 4 else 1e-2
+    if not (wide >= 0).all() or size and abs(wide.sum() - 1) > near:
+        raise InvalidArgument("choice: probabilities that are %s in all, the least %s" % (wide.sum(), wide.min(initial=1)),
+                              code="BAD_ARGUMENT", remedy="0 or more each, and 1 in all: p / p.sum()")  # fmt: skip
+    if wanted > (wide > 0).sum():
+        raise InvalidArgument("choice: %s that differ, of %d with a probability above 0" % (wanted, (wide > 0).sum()),
+                              code="BAD_ARGUMENT")  # fmt: skip
+    return wide
+
+
+__all__ = [
+    "key", "split", "fold_in", "uniform", "normal", "randint", "bernoulli", "permutation", "shuffle", "choice",
+    "exponential", "gumbel", "laplace", "categorical", "truncated_normal", "gamma", "beta", "dirichlet", "poisson",
+    "multivariate_normal",
+]  # fmt: skip
 
 
 def __dir__() -> "list[str]":
