@@ -127,7 +127,7 @@ class Large(agreement.Agreement):
                 (lambda a, b: LA.det(a), lambda a, b: np.linalg.det(a)),
                 (lambda a, b: tuple(LA.slogdet(a)), lambda a, b: tuple(np.linalg.slogdet(a))),
             ]
-            self.agree(rows, a, b, tolerance=1e-9, at_once=False)
+            self.agree(rows if lead else rows[1:3], a, b, tolerance=1e-9, at_once=False)
             self.agree([(LA.cholesky, np.linalg.cholesky)], a @ np.swapaxes(a, -1, -2) + np.eye(size), tolerance=1e-12, at_once=False)
         self.assertEqual(float(LA.det(np.ones((70, 70)))), 0)
         broken = np.eye(70)
@@ -191,6 +191,8 @@ class Large(agreement.Agreement):
         self.same(LA.cholesky(kiln.array(definite), upper=True), np.swapaxes(np.linalg.cholesky(definite), -1, -2))
         self.same(LA.inv(kiln.array(np.eye(130, dtype=np.int32))), np.eye(130))
         self.assertEqual(LA.inv(kiln.array(a, "float16")).dtype.name, "float32")
+        self.same(LA.matrix_power(kiln.array(a), -2), np.linalg.matrix_power(np.linalg.inv(a), 2))
+        self.same(LA.inv(a.tolist()), np.linalg.inv(a))
         self.assertEqual(self.server_log_compilations(), before)
         # Nothing raises: NaN for the one that has no inverse, or no factor.
         a[1] = 1

@@ -22,7 +22,7 @@ from kiln.functions import cos, log, sqrt
 from kiln.indexing import take
 from kiln.movement import broadcast_to, moveaxis, reshape
 from kiln.promotion import limits
-from kiln.value import Value, axis_of, broadcast, count, shape_of
+from kiln.value import axis_of, broadcast, count, shape_of
 
 if TYPE_CHECKING:
     from kiln.tensor import Tensor
@@ -82,7 +82,7 @@ def beside(name: str, key: Any, x: Any) -> "Tensor":
     key = key_of(key)
     x = np.asarray(x) if isinstance(x, (list, tuple)) else x
     value: Any = lift(name, key, x)[1]
-    return value if isinstance(value, Value) else key.graph.scalar(value, float64)
+    return value if hasattr(value, "graph") else key.graph.scalar(value, float64)  # type: ignore[no-any-return]
 
 
 def spread(name: str, key: Any, shape: Any, *operands: Any) -> "Tuple[Any, ...]":

@@ -164,8 +164,8 @@ def _unskewed(x: "Tensor", by: int) -> "Tensor":
     """(…, k, n): row number r moved to the right by r * by. What would be beyond the end comes back at the beginning
     of the next row, left of where that begins."""
     *lead, count, size = x.shape
-    flat = reshape(_beside(x, by), (*lead, count * (size + by)))  # type: ignore[operator]
-    return reshape(columns(flat, 0, count * size), x.shape)  # type: ignore[operator]
+    flat = reshape(_beside(x, by), (*lead, count * (size + by)))
+    return reshape(columns(flat, 0, count * size), x.shape)
 
 
 def lower_factor(x: "Tensor", size: int) -> "Tensor":

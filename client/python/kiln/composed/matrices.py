@@ -40,7 +40,7 @@ def _matrices(name: str, x: Any, is_square: bool = True) -> "Tensor":
     x = one(name, x)
     if x.ndim < 2 or any(isinstance(size, Dim) for size in x.shape) or is_square and x.shape[-1] != x.shape[-2]:
         raise ShapeError("%s: of a tensor of %s" % (name, x.shape), remedy="(…, n, n)" if is_square else "(…, m, n)")
-    if min(x.shape[-2:]) > MOST:  # type: ignore[type-var]
+    if min(x.shape[-2:]) > MOST:
         raise Unimplemented("%s: of %s by %s in a program, which takes more than %d steps" % (name, x.shape[-2], x.shape[-1], MOST),
                             remedy="call it outside of the function, and give that the result")  # fmt: skip
     return x if x.dtype.name in ("float32", "float64") else astype(x, float32 if x.dtype.is_float else float64)

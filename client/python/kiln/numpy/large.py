@@ -6,7 +6,7 @@ result before. What comes out is as of the program: nothing raises where a matri
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Dict, Sequence, Tuple
 
 import numpy as np
 
@@ -14,19 +14,22 @@ from kiln.composed.matrices import QRResult, SlogdetResult
 from kiln.functional.held import Held
 from kiln.functional.making import array
 
+if TYPE_CHECKING:
+    Matrices = np.ndarray[Any, Any]
+
 # Rows up to which an array's factors are computed by the device.
 MOST = 128
 
 
-def _floats(x: Any) -> np.ndarray:
+def _floats(x: Any) -> "Matrices":
     """In float32 or float64, as in a program."""
-    x = np.asarray(x)
-    if x.dtype in (np.float32, np.float64):
-        return x
-    return x.astype(np.float64 if x.dtype.kind in "biu" else np.float32)
+    given: "Matrices" = np.asarray(x)
+    if given.dtype in (np.float32, np.float64):
+        return given
+    return given.astype(np.float64 if given.dtype.kind in "biu" else np.float32)
 
 
-def _each(function: Callable[..., Any], x: np.ndarray, *more: np.ndarray) -> np.ndarray:
+def _each(function: Callable[..., Any], x: "Matrices", *more: "Matrices") -> "Matrices":
     """Of a stack; NaN for those matrices of it for which numpy raises."""
     try:
         return np.asarray(function(x, *more))
@@ -53,14 +56,19 @@ def _cholesky(x: Any, upper: bool = False) -> Any:
     return np.swapaxes(lower, -1, -2) if upper else lower
 
 
-def _qr(x: Any, mode: str = "reduced") -> Any:
+def _qr(x: Any, mode: Any = "reduced") -> Any:
     return QRResult(*np.linalg.qr(_floats(x), mode))
+
+
+def _power(x: Any, n: Any) -> Any:
+    return np.linalg.matrix_power(_each(np.linalg.inv, _floats(x)), -int(n))
 
 
 _HERE: Dict[str, Callable[..., Any]] = {
     "cholesky": _cholesky,
     "det": lambda x: np.linalg.det(_floats(x)),
     "inv": lambda x: _each(np.linalg.inv, _floats(x)),
+    "matrix_power": _power,
     "qr": _qr,
     "slogdet": lambda x: SlogdetResult(*np.linalg.slogdet(_floats(x))),
     "solve": _solve,
@@ -77,6 +85,8 @@ def computed(name: str, args: Sequence[Any], named: Dict[str, Any]) -> Any:
     """The function of that name of these arrays, or None: what is not large, or has no such shape, is a program's."""
     if not args or not is_large(args[0]) or name != "qr" and len(set(np.shape(args[0])[-2:])) > 1:
         return None
+    if name == "matrix_power" and args[1] >= 0:
+        return None  # products alone
     if name == "solve" and not _fit(np.shape(args[0]), np.shape(args[1])):
         return None
     if named.get("mode", "reduced") not in ("reduced", "complete"):

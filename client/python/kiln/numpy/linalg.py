@@ -15,9 +15,10 @@ from kiln.numpy.host import eigh, eigvalsh, matrix_norm, matrix_rank, pinv, svd,
 from kiln.numpy.large import computed as _computed
 from kiln.reduce import matmul as _matmul
 
-cholesky, det, inv, qr, slogdet, solve = (_dispatched(function, _computed) for function in (
-    matrices.cholesky, matrices.det, matrices.inv, matrices.qr, matrices.slogdet, matrices.solve))  # fmt: skip
-matrix_power, vector_norm = map(_dispatched, (matrices.matrix_power, matrices.vector_norm))
+cholesky, det, inv, matrix_power, qr, slogdet, solve = (_dispatched(function, _computed) for function in (
+    matrices.cholesky, matrices.det, matrices.inv, matrices.matrix_power, matrices.qr, matrices.slogdet,
+    matrices.solve))  # fmt: skip
+vector_norm = _dispatched(matrices.vector_norm)
 cross, outer, tensordot, trace, vecdot = map(
     _dispatched, (contraction.cross, contraction.outer, contraction.tensordot, contraction.trace, contraction.vecdot))  # fmt: skip
 diagonal, matrix_transpose = map(_dispatched, (rearranging.diagonal, rearranging.matrix_transpose))

@@ -11,7 +11,7 @@ compositions: kiln/composed/draws.py, and kiln/composed/families.py for those th
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as _np
 
@@ -21,8 +21,10 @@ from kiln.errors import InvalidArgument, ShapeError
 from kiln.functional.array import Array
 from kiln.functional.eager import dispatched as _dispatched
 from kiln.functional.making import array as _array
-from kiln.typing import ShapeLike
 from kiln.value import Value, count as _count, shape_of as _shape_of
+
+if TYPE_CHECKING:
+    from kiln.typing import ShapeLike
 
 # By how much the probabilities of choice may differ from 1 in all.
 _NEAR = 1e-6
@@ -83,7 +85,8 @@ def choice(key: Any, /, a: Any, shape: ShapeLike = (), replace: bool = True, p: 
     elif p is not None and p.shape != (size,):
         raise ShapeError("choice: %d elements, and probabilities of %s" % (size, p.shape))
     if not size:
-        places = _array(_np.zeros(_shape_of(shape), _np.int64))
+        sizes: Any = _shape_of(shape)
+        places = _array(_np.zeros(sizes, _np.int64))
     else:
         places = _chosen(key, size, shape, bool(replace), p)
     return _taken(a, places, axis) if is_array else places
