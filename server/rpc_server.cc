@@ -38,6 +38,7 @@
 #include "server/port/port.h"
 #include "server/port/sockets.h"
 #include "server/port/unix_users.h"
+#include "server/process/answer_watch.h"
 #include "server/services/device_watch.h"
 #include "server/services/env.h"
 #include "server/services/rpcs.h"
@@ -254,8 +255,12 @@ absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(const v1::ServerConf
     acceptor->HandleNewConnection(&parameters);
   });
   self->device_health_ = std::make_unique<DeviceHealth>(self->engine_->devices(), self->health_, self->log_);
+  self->answer_watch_ = std::make_unique<AnswerWatch>(
+      [self = self.get()](absl::Duration patience) { return self->Answers(patience); },
+      [log = self->log_](bool dead) { dead ? log->error("event=dead") : log->info("event=alive_again"); });
   if (!config.admin_listen().empty()) {
     PagesOptions pages;
+    pages.dead = [self = self.get()] { return self->answer_watch_->dead(); };
     pages.serving = [self = self.get()] { return self->prepared_.load() && !self->gate_.announced(); };
     // Elsewhere the operator has let in what counts; what tenants compute is more.
     pages.shows_programs = IsLoopback(config.admin_listen());
@@ -364,6 +369,7 @@ bool RpcServer::Answers(absl::Duration patience) {
 bool RpcServer::Drain(absl::Duration timeout) {
   if (server_ == nullptr || drained_) return true;
   drained_ = true;
+  if (answer_watch_ != nullptr) answer_watch_->Stop();
   const absl::Time deadline = absl::Now() + timeout;
   AnnounceEnd();
   stop_preparing_.store(true);

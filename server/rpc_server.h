@@ -22,6 +22,7 @@
 namespace kiln::server {
 
 class AdminPort;
+class AnswerWatch;
 class DataFolder;
 class DeviceHealth;
 class DeviceWatch;
@@ -126,6 +127,7 @@ class RpcServer {
   int port_number_ = 0;
   std::unique_ptr<AdminPort> admin_;  // null where it is off; answers until the end
   std::unique_ptr<HttpPort> http_;    // the same
+  std::unique_ptr<AnswerWatch> answer_watch_;
   bool drained_ = false;
 };
 

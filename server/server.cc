@@ -29,6 +29,7 @@
 #include "server/compile_worker/compile_workers.h"
 #include "server/compile_worker/fault_folder.h"
 #include "server/compile_worker/job.h"
+#include "server/compile_worker/sandbox.h"
 #include "server/compile_worker/zygote.h"
 #include "server/config.h"
 #include "server/executors/executors.h"
@@ -106,8 +107,8 @@ absl::StatusOr<Compilers> BaseCompilers(const v1::ServerConfig& config, const v1
   KILN_ASSIGN_OR_RETURN(const v1::Graph graph, ParseGraph(kWarmGraph));
   KILN_ASSIGN_OR_RETURN(auto started, CompileWorkers::Start(options, ToJob(graph, target, compile, nullptr)));
   const std::shared_ptr<CompileWorkers> workers = std::move(started);
-  log.info("event=compile_workers idle={} max_seconds={} max_memory_bytes={}", options.idle,
-           config.compile_limits().max_seconds(), options.memory_bytes);
+  log.info("event=compile_workers idle={} max_seconds={} max_memory_bytes={} landlock={}", options.idle,
+           config.compile_limits().max_seconds(), options.memory_bytes, LandlockVersion());
   GradientFn gradient = [workers](const v1::GradientRequest& request, const compiler::Limits& most,
                                   const CompileFor& whom) { return workers->Gradient(request, most, whom); };
   CompileFn there = [here, workers](const v1::Graph& wire, const v1::Target& device, const compiler::Options& how,

@@ -80,7 +80,10 @@ std::vector<AdminPage> PagesOf(Engine* engine, const ServerState* state, PagesOp
   pages.push_back({"/metrics", [exposition](const AdminRequest&) {
                      return AdminAnswer{200, "text/plain; version=0.0.4; charset=utf-8", exposition->Text(), ""};
                    }});
-  pages.push_back({"/healthz", [](const AdminRequest&) { return AdminAnswer{200, kPlain, "alive\n", ""}; }});
+  pages.push_back({"/healthz", [dead = std::move(options.dead)](const AdminRequest&) {
+                     if (dead()) return AdminAnswer{503, kPlain, "the port does not answer\n", ""};
+                     return AdminAnswer{200, kPlain, "alive\n", ""};
+                   }});
   pages.push_back({"/readyz", [ready](const AdminRequest&) { return ready(); }});
   const auto files = WebFiles();
   std::transform(files.begin(), files.end(), std::back_inserter(pages), PageOf);

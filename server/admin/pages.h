@@ -16,6 +16,8 @@ class ServerState;
 struct PagesOptions {
   // Whether calls are let in, and all that is to be there before the first has been done.
   std::function<bool()> serving;
+  // Whether the port has not been answering for a while.
+  std::function<bool()> dead;
   // Whether what programs compute is shown, too, beside how much they take.
   bool shows_programs = false;
   // Whose use is counted, too; null where none are served.

@@ -220,6 +220,16 @@ std::vector<std::string> BareEnvironment() {
   return kept;
 }
 
+void BeEndedFirst() {
+  // Where /proc cannot be written, it is as likely to be ended as any other process of its size.
+  std::ofstream("/proc/self/oom_score_adj") << 1000;
+}
+
+int LandlockVersion() {
+  const long version = syscall(SYS_landlock_create_ruleset, nullptr, 0, LANDLOCK_CREATE_RULESET_VERSION);
+  return version < 0 ? 0 : static_cast<int>(version);
+}
+
 bool CloseFrom(int first) {
   if (syscall(SYS_close_range, first, ~0U, 0) == 0) return true;
   // A kernel before 5.9. The folder's own descriptor is among them, and closed by then.

@@ -24,6 +24,13 @@ absl::Status EnterSandbox(uint64_t memory_bytes);
 absl::Status BeginRunnerSandbox();
 absl::Status EnterRunnerSandbox(uint64_t memory_bytes, uint32_t descriptors);
 
+// Where memory is short, the kernel ends this process before others, and those that it starts: what it did is done anew
+// elsewhere, and the server has everybody's data. Anybody may say so of himself. To be called before the sandbox.
+void BeEndedFirst();
+
+// The version of Landlock that this kernel has, 0: none. Then nothing is opened for want of seccomp's leave alone.
+int LandlockVersion();
+
 // Of this process's environment, what a program needs to start. The rest may hold secrets, which are none of a
 // sandbox's business.
 std::vector<std::string> BareEnvironment();

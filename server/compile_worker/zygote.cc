@@ -65,6 +65,7 @@ int RunZygote(const CompilerInProcess& compiler, uint64_t memory_bytes) {
   if (!CloseFrom(kZygoteSocket + 1)) return 1;
   setpgid(0, 0);
   GiveWay();
+  BeEndedFirst();
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);

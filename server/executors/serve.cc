@@ -176,6 +176,7 @@ bool LeaveTheServer(uint32_t devices) {
     for (int fd = 0; fd < kExecutorArena; ++fd) dup2(null, fd);
     if (null >= kExecutorArena) close(null);
   }
+  BeEndedFirst();
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   mallopt(M_ARENA_MAX, 2);  // each takes much of the address space that it may have
   return true;

@@ -62,7 +62,7 @@ Identity::~Identity() {
   watch_.join();
 }
 
-absl::StatusOr<TenantPtr> Identity::Identify(const Credentials& credentials, absl::Time now) {
+absl::StatusOr<TenantPtr> Identity::Identify(const Credentials& credentials, absl::Time now, PeerFn peer) {
   const absl::string_view token = BearerToken(credentials.authorization);
   const bool signed_by_issuer = LooksLikeJwt(token);
   const Sha256 digest = signed_by_issuer ? Sha256Of(token) : Sha256();
@@ -74,8 +74,15 @@ absl::StatusOr<TenantPtr> Identity::Identify(const Credentials& credentials, abs
       if (now < found->second.until) return found->second.tenant;
       checked_.erase(found);
     }
+    if (signed_by_issuer) KILN_RETURN_IF_ERROR(refused_.Check(digest, peer(), SteadyNow()));
   }
-  KILN_ASSIGN_OR_RETURN(Identified identified, tenants->Identify(credentials, now));
+  absl::StatusOr<Identified> known = tenants->Identify(credentials, now);
+  if (!known.ok()) {
+    absl::MutexLock lock(&mutex_);
+    if (signed_by_issuer && tenants_ == tenants) refused_.Note(digest, peer(), known.status(), SteadyNow());
+    return known.status();
+  }
+  Identified& identified = *known;
   if (signed_by_issuer) {
     absl::MutexLock lock(&mutex_);
     if (checked_.size() >= kMaxChecked) checked_.clear();
@@ -136,6 +143,7 @@ absl::Status Identity::ReadAgain() {
   tenants_ = std::make_shared<const Tenants>(*std::move(tenants));
   NoteInForce(stayed);
   checked_.clear();
+  refused_.Forget();
   return absl::OkStatus();
 }
 

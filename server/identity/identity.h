@@ -16,10 +16,12 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "base/clock.h"
+#include "server/identity/refused_tokens.h"
 #include "server/identity/tenants.h"
 
 namespace kiln::server {
@@ -30,6 +32,8 @@ absl::StatusOr<Tenants> ReadTenants(const std::string& path);
 // Safe from any thread.
 class Identity {
  public:
+  using PeerFn = absl::FunctionRef<std::string()>;
+  static std::string NoPeer() { return ""; }
   using NameSet = std::set<std::string, std::less<>>;
 
   // Puts the tenants of a file in force, or says why it cannot: then those before stay. `stayed` are the names of those
@@ -47,7 +51,9 @@ class Identity {
   ~Identity();
 
   // Tenants::Identify by what is in force at `now`.
-  absl::StatusOr<TenantPtr> Identify(const Credentials& credentials, absl::Time now);
+  // Of JSON Web Tokens that are refused, few of one caller are looked at (refused_tokens.h); `peer` says who that is,
+  // and is asked if it matters.
+  absl::StatusOr<TenantPtr> Identify(const Credentials& credentials, absl::Time now, PeerFn peer = NoPeer);
 
   // Whether whoever was told this tenant is still one: its name has stood in the file since. Calls go on until they
   // end, so that one which was let in may be of a tenant that has gone, or whose name is another's now.
@@ -89,6 +95,7 @@ class Identity {
   // Tokens whose signature was checked already, by tenants_: that takes longer than a small
   // program.
   absl::flat_hash_map<Sha256, Identified> checked_ ABSL_GUARDED_BY(mutex_);
+  RefusedTokens refused_ ABSL_GUARDED_BY(mutex_);
   std::thread watch_;
 };
 

@@ -29,7 +29,7 @@ absl::StatusOr<TenantPtr> Identify(Identity& identity, const grpc::ServerContext
   const auto& metadata = context.client_metadata();
   if (const auto header = metadata.find("authorization"); header != metadata.end()) {
     credentials.authorization = View(header->second);
-    return identity.Identify(credentials, absl::Now());
+    return identity.Identify(credentials, absl::Now(), [&context] { return context.peer(); });
   }
   const auto connection = context.auth_context();
   std::vector<grpc::string_ref> names;

@@ -160,6 +160,20 @@ def allocations_without_end(target):
 
 
 @attack
+def allocations_that_leave_holes(target):
+    """Buffers of whatever size, every second one freed, do not use up the memory mappings of the process."""
+    for nbytes, count in ((256 << 10, 4096), ((1 << 20) + 4096, 1024), ((4 << 20) + 4096, 400), (40 << 20, 32)):
+        before = target.usage().mappings
+        handles = [target.allocate(nbytes) for _ in range(count)]
+        assert target.free(*handles[::2])
+        # Who is refused has had all that lies idle given back to the system.
+        refused(target.call("BufferService.Allocate", bytes=1 << 50), "OUT_OF_MEMORY")
+        more = target.usage().mappings - before
+        assert target.free(*handles[1::2])
+        assert more < 150, "%d mappings for %d buffers of %d bytes" % (more, count, nbytes)
+
+
+@attack
 def memory_of_another_is_zero(target):
     """Memory that another client wrote to and gave back is zero for whoever gets it."""
     for nbytes in (64, 4096, 1 << 20, (8 << 20) + 64):

@@ -6,7 +6,7 @@ import hashlib
 import hmac
 import time
 
-from attack import attack, unknown
+from attack import TIMEOUT, attack, support, unknown, wire
 from owner import LEEWAY, base64url, new_key, part, sign
 
 from cryptography.hazmat.primitives import serialization
@@ -143,3 +143,28 @@ def token_of_keys_that_are_none(target):
         since = len(target.server.log)
         path.write_bytes(good)
         owner.reload(target.server, lambda: any("reloaded=true" in line for line in target.server.log[since:]))
+
+
+@attack(name="token_forged_by_the_thousand", owned=True)
+def forged_by_the_thousand(target):
+    """Of forged tokens that one address sends, few are looked at; who is known already is served meanwhile, and somebody
+    new soon after."""
+    good = target.owner.token()
+    assert known(target, good)
+    head = good.rsplit(".", 1)[0]
+    stub = wire.stub(target.channel, "DeviceService.List")
+    request = wire.METHODS["DeviceService.List"].request()
+    begin, said = time.monotonic(), []
+    for first in range(0, 5000, 250):
+        calls = [stub.future(request, timeout=TIMEOUT, metadata=[
+            ("authorization", "Bearer %s.%s" % (head, base64url(number.to_bytes(64, "big"))))])
+            for number in range(first + 1, first + 251)]  # fmt: skip
+        assert known(target, good), "after %d forged ones" % first
+        for call in calls:
+            assert call.exception().code().name == "UNAUTHENTICATED", call.exception()
+            said.append(call.exception().details())
+    seconds = time.monotonic() - begin
+    looked = sum("not looked at" not in text for text in said)
+    assert 500 <= looked <= 500 * (seconds + 1), "%d of %d in %.1f s" % (looked, len(said), seconds)
+    fresh = target.owner.token(nbf=int(time.time()) - 1)
+    assert support.eventually(lambda: known(target, fresh)), "a new token is refused for others' that were"

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <fstream>
 #include <memory>
 #include <string>
 #include <vector>
@@ -80,6 +81,12 @@ class SandboxTest : public ExecutorsTest {
   std::shared_ptr<hal::Buffer> out_, in_;
   int64_t text_ = 0;  // where the last one is, after the arguments
 };
+
+TEST_F(SandboxTest, IsEndedBeforeTheServerWhereMemoryIsShort) {
+  int score = 0;
+  std::ifstream(absl::StrCat("/proc/", *Children().begin(), "/oom_score_adj")) >> score;
+  EXPECT_EQ(score, 1000);
+}
 
 TEST_F(SandboxTest, NothingIsOpenedStartedOrSignalled) {
 #if defined(KILN_SANITIZED)

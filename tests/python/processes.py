@@ -46,6 +46,11 @@ def compile_workers(process):
     return sorted(row.number for row in all_processes() if row.parent in mothers)
 
 
+def ended_first(process):
+    """How much rather the kernel ends it than others where memory is short: -1000 to 1000."""
+    return int(pathlib.Path("/proc/%d/oom_score_adj" % process).read_text())
+
+
 class Usage(NamedTuple):
     resident: int  # bytes
     descriptors: int

@@ -28,7 +28,7 @@ class CpuDevice final : public hal::Device {
         target_(std::move(target)),
         description_(absl::StrCat(DescribeCpu(pool_->threads()), options.place.empty() ? "" : ", ", options.place)),
         linker_(std::move(linker)),
-        allocator_(MakeCachingAllocator(host::MakeHostAllocator(this, options.memory_limit_bytes),
+        allocator_(MakeCachingAllocator(host::MakeHostAllocator(this, options.memory_limit_bytes, options.mappings),
                                         options.memory_cache_bytes,
                                         [](void* data, uint64_t bytes) {
                                           host::ClearPages(data, bytes);
@@ -100,6 +100,7 @@ absl::StatusOr<std::vector<std::unique_ptr<hal::Device>>> CreateDevices(uint32_t
   pool.loops = std::clamp(count, 1u, kMaxLoops);
   options.pool = std::make_shared<WorkerPool>(pool);
   options.watch = std::make_shared<DeadlineWatch>();
+  options.mappings = std::make_shared<host::Mappings>();
   if (options.memory_limit_bytes == 0) options.memory_limit_bytes = DefaultMemoryLimit();
   options.memory_limit_bytes = std::max<uint64_t>(options.memory_limit_bytes / count, 1);
   options.memory_cache_bytes /= count;

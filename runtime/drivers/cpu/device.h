@@ -14,6 +14,7 @@
 #include "kiln/v1/target.pb.h"
 #include "runtime/drivers/cpu/deadline_watch.h"
 #include "runtime/drivers/cpu/worker_pool.h"
+#include "runtime/drivers/host/page_pool.h"
 #include "runtime/hal/device.h"
 
 namespace kiln::runtime::cpu {
@@ -28,6 +29,8 @@ struct DeviceOptions {
   std::shared_ptr<WorkerPool> pool;
   // Shared between devices too. Null: the device makes its own.
   std::shared_ptr<DeadlineWatch> watch = nullptr;
+  // Of the process, shared between devices. Null: the device makes its own.
+  std::shared_ptr<host::Mappings> mappings = nullptr;
   // Most bytes handed out and cached together; 0 means 80% of the machine's.
   uint64_t memory_limit_bytes = 0;
   // Most freed bytes kept for reuse; 0 means a quarter of the limit.
@@ -47,8 +50,8 @@ absl::StatusOr<std::unique_ptr<hal::Device>> CreateDevice(DeviceOptions options)
 
 // `count` devices "CPU:0", "CPU:1", … that share this machine's cores by one pool
 // of `options.threads`, and its memory in equal parts: the limits of `options`, or
-// their defaults, are those of all together. `options.name`, `.pool` and
-// `.watch` are not looked at. The affinity mask says which cores there are (taskset, cpuset,
+// their defaults, are those of all together. `options.name`, `.pool`, `.watch` and
+// `.mappings` are not looked at. The affinity mask says which cores there are (taskset, cpuset,
 // Slurm).
 absl::StatusOr<std::vector<std::unique_ptr<hal::Device>>> CreateDevices(uint32_t count, DeviceOptions options);
 

@@ -8,23 +8,25 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
-#include "runtime/drivers/host/map_pages.h"
+#include "runtime/drivers/host/page_pool.h"
 
 namespace kiln::runtime::host {
 namespace {
 
 using hal::MemoryUse;
 
-// From this size on, memory is mapped: the kernel's fresh pages are zero
+// From this size on, memory is whole pages: the kernel's fresh ones are zero
 // already, so nobody has to clear them.
-constexpr uint64_t kMapBytes = 256 << 10;
+constexpr uint64_t kPagesBytes = 256 << 10;
 
 // More than any machine has, and far from where rounding up would wrap.
 constexpr uint64_t kLargestLimit = uint64_t{1} << 56;
 
-struct Counters {
-  explicit Counters(uint64_t limit) : limit_bytes(limit) {}
+// What an allocator and its buffers share.
+struct Shared {
+  Shared(uint64_t limit, std::shared_ptr<Mappings> mappings) : limit_bytes(limit), pages(std::move(mappings)) {}
   const uint64_t limit_bytes;
+  PagePool pages;
   std::atomic<uint64_t> in_use_bytes{0};
   std::atomic<uint64_t> peak_bytes{0};
   std::atomic<uint64_t> buffers{0};
@@ -45,20 +47,20 @@ struct Counters {
 
 class HostBuffer final : public hal::Buffer {
  public:
-  HostBuffer(const hal::Device* device, Counters* counters, void* data, uint64_t bytes, uint64_t reserved)
-      : device_(device), counters_(counters), data_(data), bytes_(bytes), reserved_(reserved) {
-    counters_->buffers.fetch_add(1, std::memory_order_relaxed);
+  HostBuffer(const hal::Device* device, Shared* shared, void* data, uint64_t bytes, uint64_t reserved)
+      : device_(device), shared_(shared), data_(data), bytes_(bytes), reserved_(reserved) {
+    shared_->buffers.fetch_add(1, std::memory_order_relaxed);
   }
   ~HostBuffer() override {
     if (data_ == nullptr) {
       // It stood for memory that is elsewhere.
-    } else if (reserved_ >= kMapBytes) {
-      UnmapPages(data_, reserved_);
+    } else if (reserved_ >= kPagesBytes) {
+      shared_->pages.Return(data_, reserved_);
     } else {
       std::free(data_);
     }
-    counters_->buffers.fetch_sub(1, std::memory_order_relaxed);
-    counters_->in_use_bytes.fetch_sub(reserved_, std::memory_order_relaxed);
+    shared_->buffers.fetch_sub(1, std::memory_order_relaxed);
+    shared_->in_use_bytes.fetch_sub(reserved_, std::memory_order_relaxed);
   }
   uint64_t bytes() const override { return bytes_; }
   const hal::Device* device() const override { return device_; }
@@ -67,7 +69,7 @@ class HostBuffer final : public hal::Buffer {
 
  private:
   const hal::Device* const device_;
-  Counters* const counters_;
+  Shared* const shared_;
   void* const data_;
   const uint64_t bytes_;
   const uint64_t reserved_;  // what was taken from the system and from the limit
@@ -75,64 +77,68 @@ class HostBuffer final : public hal::Buffer {
 
 class HostAllocator final : public hal::Allocator {
  public:
-  HostAllocator(const hal::Device* device, uint64_t limit_bytes) : device_(device), counters_(limit_bytes) {}
+  HostAllocator(const hal::Device* device, uint64_t limit_bytes, std::shared_ptr<Mappings> mappings)
+      : device_(device), shared_(limit_bytes, std::move(mappings)) {}
 
   absl::StatusOr<std::shared_ptr<hal::Buffer>> Allocate(uint64_t bytes, MemoryUse use, MemoryDomain) override {
     // Before it is rounded, since rounding could wrap.
-    if (bytes > counters_.limit_bytes) return OutOfMemory(bytes);
+    if (bytes > shared_.limit_bytes) return OutOfMemory(bytes);
     uint64_t reserved = bytes == 0 ? hal::kBufferAlignment : bytes + (-bytes & (hal::kBufferAlignment - 1));
-    if (reserved >= kMapBytes) reserved += -reserved & 4095;
-    if (!counters_.Reserve(reserved)) return OutOfMemory(bytes);
-    void* data = nullptr;
-    if (use == MemoryUse::kElsewhere) {
-      // There is none.
-    } else if (reserved >= kMapBytes) {
-      data = MapPages(reserved);
-    } else {
-      data = std::aligned_alloc(hal::kBufferAlignment, reserved);
-      // The process had it before, for whatever.
-      if (data != nullptr) std::memset(data, 0, reserved);
+    if (reserved >= kPagesBytes) reserved = PagePool::Rounded(reserved);
+    if (!shared_.Reserve(reserved)) return OutOfMemory(bytes);
+    absl::StatusOr<void*> data = nullptr;
+    if (use != MemoryUse::kElsewhere)
+      data = reserved >= kPagesBytes ? shared_.pages.Take(reserved) : FromHeap(reserved);
+    if (!data.ok()) {
+      shared_.in_use_bytes.fetch_sub(reserved, std::memory_order_relaxed);
+      return data.status();
     }
-    if (data == nullptr && use != MemoryUse::kElsewhere) {
-      counters_.in_use_bytes.fetch_sub(reserved, std::memory_order_relaxed);
-      return OutOfMemory(bytes);
-    }
-    counters_.allocations.fetch_add(1, std::memory_order_relaxed);
-    return std::make_shared<HostBuffer>(device_, &counters_, data, bytes, reserved);
+    shared_.allocations.fetch_add(1, std::memory_order_relaxed);
+    return std::make_shared<HostBuffer>(device_, &shared_, *data, bytes, reserved);
   }
 
   void Trim() override {}
 
   hal::AllocatorStats stats() const override {
     hal::AllocatorStats stats;
-    stats.limit_bytes = counters_.limit_bytes;
-    stats.in_use_bytes = counters_.in_use_bytes.load(std::memory_order_relaxed);
-    stats.peak_bytes = counters_.peak_bytes.load(std::memory_order_relaxed);
-    stats.buffers = counters_.buffers.load(std::memory_order_relaxed);
-    stats.allocations = counters_.allocations.load(std::memory_order_relaxed);
+    stats.limit_bytes = shared_.limit_bytes;
+    stats.in_use_bytes = shared_.in_use_bytes.load(std::memory_order_relaxed);
+    stats.peak_bytes = shared_.peak_bytes.load(std::memory_order_relaxed);
+    stats.buffers = shared_.buffers.load(std::memory_order_relaxed);
+    stats.allocations = shared_.allocations.load(std::memory_order_relaxed);
     return stats;
   }
 
  private:
+  absl::StatusOr<void*> FromHeap(uint64_t bytes) const {
+    void* const data = std::aligned_alloc(hal::kBufferAlignment, bytes);
+    if (data == nullptr) return OutOfMemory(bytes);
+    // The process had it before, for whatever.
+    std::memset(data, 0, bytes);
+    return data;
+  }
+
   absl::Status OutOfMemory(uint64_t bytes) const {
-    const uint64_t used = counters_.in_use_bytes.load(std::memory_order_relaxed);
+    const uint64_t used = shared_.in_use_bytes.load(std::memory_order_relaxed);
     v1::ErrorDetail detail;
     detail.set_code(v1::OUT_OF_MEMORY);
     detail.set_limit("device memory bytes");
-    detail.set_limit_value(counters_.limit_bytes);
+    detail.set_limit_value(shared_.limit_bytes);
     detail.set_used(used);
-    return MakeError(std::move(detail), absl::StrCat(bytes, " bytes do not fit: ", used, " of ", counters_.limit_bytes,
+    return MakeError(std::move(detail), absl::StrCat(bytes, " bytes do not fit: ", used, " of ", shared_.limit_bytes,
                                                      " bytes of device memory are in use"));
   }
 
   const hal::Device* const device_;
-  Counters counters_;
+  Shared shared_;
 };
 
 }  // namespace
 
-std::unique_ptr<hal::Allocator> MakeHostAllocator(const hal::Device* device, uint64_t limit_bytes) {
-  return std::make_unique<HostAllocator>(device, std::min(limit_bytes, kLargestLimit));
+std::unique_ptr<hal::Allocator> MakeHostAllocator(const hal::Device* device, uint64_t limit_bytes,
+                                                  std::shared_ptr<Mappings> mappings) {
+  if (mappings == nullptr) mappings = std::make_shared<Mappings>();
+  return std::make_unique<HostAllocator>(device, std::min(limit_bytes, kLargestLimit), std::move(mappings));
 }
 
 }  // namespace kiln::runtime::host

@@ -8,8 +8,6 @@
 namespace kiln::runtime::host {
 namespace {
 
-constexpr uint64_t kPage = 4096;
-
 char* Map(uint64_t bytes) {
   void* data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   return data == MAP_FAILED ? nullptr : static_cast<char*>(data);
@@ -17,20 +15,27 @@ char* Map(uint64_t bytes) {
 
 }  // namespace
 
-void* MapPages(uint64_t bytes) {
-  if (bytes < kWorthLargePages || bytes > std::numeric_limits<uint64_t>::max() - kLargePage) return Map(bytes);
-  // A large page more than is needed, of which what stands before and behind goes back.
+void* MapPages(uint64_t bytes, PageSize size) {
+  if (size == PageSize::kUsual || bytes > std::numeric_limits<uint64_t>::max() - kLargePage) return Map(bytes);
+  // A large page more than is needed, of which what stands before and behind goes back. Where the system has no mapping
+  // left to cut that off with, it stays: addresses alone, since nobody has touched them.
   char* data = Map(bytes + kLargePage);
   if (data == nullptr) return nullptr;
-  const uint64_t before = -reinterpret_cast<uintptr_t>(data) & (kLargePage - 1);
-  if (before > 0) munmap(data, before);
+  // As far behind as may be: the system puts mappings below each other, and those that meet are one.
+  const uint64_t before = kLargePage - (reinterpret_cast<uintptr_t>(data) & (kLargePage - 1));
+  munmap(data, before);
   if (before < kLargePage) munmap(data + before + bytes, kLargePage - before);
   data += before;
   madvise(data, bytes, MADV_HUGEPAGE);  // where there are none, small ones do
   return data;
 }
 
-void UnmapPages(void* data, uint64_t bytes) { munmap(data, bytes); }
+bool UnmapPages(void* data, uint64_t bytes) { return munmap(data, bytes) == 0; }
+
+void EmptyPages(void* data, uint64_t bytes) {
+  // Refused where memory is locked; then it stays, but nothing that was in it.
+  if (madvise(data, bytes, MADV_DONTNEED) != 0) std::memset(data, 0, bytes);
+}
 
 void ClearPages(void* data, uint64_t bytes) {
   if (bytes > kMaxZeroed) {

@@ -9,14 +9,26 @@
 
 namespace kiln::runtime::host {
 
+inline constexpr uint64_t kPage = 4096;
 inline constexpr uint64_t kLargePage = uint64_t{2} << 20;
 // Smaller mappings would waste much of their last large page, and stay in the caches anyway.
 inline constexpr uint64_t kWorthLargePages = 2 * kLargePage;
 
-// `bytes` of zeros, a multiple of 4096; from kWorthLargePages on it begins on a large page, and the system is
-// asked for such. Null if there is no memory. UnmapPages gives it back.
-void* MapPages(uint64_t bytes);
-void UnmapPages(void* data, uint64_t bytes);
+enum class PageSize {
+  kUsual,
+  // The mapping begins on a large page, and the system is asked for such.
+  kLarge,
+};
+
+// `bytes` of zeros, a multiple of kPage, in one mapping. Null if there is no memory, or no mapping (vm.max_map_count).
+void* MapPages(uint64_t bytes, PageSize size);
+
+// Gives back what MapPages gave, or whole pages of it. False if the system refuses, as it does where that would cut a
+// mapping in two and the process may have no more of them: then the pages are still there, and as they were.
+[[nodiscard]] bool UnmapPages(void* data, uint64_t bytes);
+
+// Gives the memory of whole pages back, and keeps their addresses, where zeros are found again.
+void EmptyPages(void* data, uint64_t bytes);
 
 // In bytes: to write zeros over more than this takes many milliseconds, in which a caller that has given up would not
 // be heard.

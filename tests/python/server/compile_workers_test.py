@@ -11,7 +11,7 @@ import admin
 import graphs
 import numpy as np
 import support
-from processes import children
+from processes import children, compile_workers, ended_first
 
 import kiln
 
@@ -54,6 +54,17 @@ class CompileWorkersTest(support.ServerTest):
                 # A stage's text comes from where it was made.
                 stages = client.explain(product(), stages=["rangeify"]).stages
                 self.assertIn("REDUCE", stages[0].text)
+
+    def test_workers_are_ended_before_the_server(self):
+        self.client.compile(product())
+        server = self.server.process.pid
+        self.assertLess(ended_first(server), 1000)
+        self.assertTrue(compile_workers(server))
+        self.assertEqual({ended_first(child) for child in children(server)}, {1000})
+
+    def test_what_keeps_files_closed_is_in_the_log(self):
+        started = [line for line in self.server.log if "event=compile_workers" in line]
+        self.assertRegex(started[0], r"\blandlock=\d+\b")
 
     def test_a_refusal_is_the_compilers(self):
         with self.assertRaises(kiln.KilnError) as raised:
