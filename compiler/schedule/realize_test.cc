@@ -92,7 +92,7 @@ TEST_F(RealizeTest, ABlockIsNotCutForWhatTheLastOneComputed) {
   add("TUPLE [" + std::to_string(last) + "]");
   int finished = 0;
   for (const UOp* uop : Chosen(text)) {
-    EXPECT_TRUE(uop->op() != Op::EXP2 && uop->op() != Op::ADD) << OpName(uop->op());
+    EXPECT_TRUE(uop->op() != Op::EXP2 && uop->op() != Op::ADD);
     finished += uop->op() == Op::SQRT;
   }
   EXPECT_EQ(finished, 3);

@@ -12,7 +12,7 @@
 #include "compiler/target/llvm/group_memory.h"
 #include "compiler/target/llvm/group_reduce.h"
 #include "compiler/target/llvm/loop_emitter.h"
-#include "compiler/target/llvm/matrix_unit.h"
+#include "compiler/target/llvm/tiles/matrix_unit.h"
 #include "compiler/target/llvm/memory_emitter.h"
 #include "compiler/target/llvm/prefetch.h"
 #include "compiler/target/llvm/row_order.h"

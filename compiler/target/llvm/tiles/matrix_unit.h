@@ -7,8 +7,8 @@
 //
 // Each register is 16 rows of 64 bytes. A sum of r x c of them takes the first; then come r of A and as many of B as
 // are left.
-#ifndef KILN_COMPILER_TARGET_LLVM_MATRIX_UNIT_H_
-#define KILN_COMPILER_TARGET_LLVM_MATRIX_UNIT_H_
+#ifndef KILN_COMPILER_TARGET_LLVM_TILES_MATRIX_UNIT_H_
+#define KILN_COMPILER_TARGET_LLVM_TILES_MATRIX_UNIT_H_
 
 #include <memory>
 
@@ -63,4 +63,4 @@ class MatrixUnit {
 
 }  // namespace kiln::compiler
 
-#endif  // KILN_COMPILER_TARGET_LLVM_MATRIX_UNIT_H_
+#endif  // KILN_COMPILER_TARGET_LLVM_TILES_MATRIX_UNIT_H_

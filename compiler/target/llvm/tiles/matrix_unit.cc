@@ -1,10 +1,10 @@
 // Tested by tests/conformance/schedules/core_products_test.cc.
-#include "compiler/target/llvm/matrix_unit.h"
+#include "compiler/target/llvm/tiles/matrix_unit.h"
 
 #include <optional>
 
 #include "base/check.h"
-#include "compiler/target/llvm/tile_code.h"
+#include "compiler/target/llvm/tiles/tile_code.h"
 #include "compiler/target/llvm/values/values.h"
 
 namespace kiln::compiler {
