@@ -48,8 +48,9 @@ constexpr double kMaxTried = 100'000;
 
 class Analysis {
  public:
-  Analysis(Graph& graph, const StoreOrder& stores, const absl::flat_hash_set<UOp*>& realized)
-      : graph_(graph), stores_(stores), simplify_(SymbolicRules(), graph) {
+  Analysis(Graph& graph, const StoreOrder& stores, const absl::flat_hash_set<UOp*>& realized,
+           const absl::flat_hash_set<const UOp*>& likely)
+      : graph_(graph), stores_(stores), likely_(likely), simplify_(SymbolicRules(), graph) {
     fusion_.realized = realized;
   }
 
@@ -79,7 +80,7 @@ class Analysis {
     constexpr Fused kBuffer = {kLoadCost, 1};
     Fused sum = {OpCost(uop), uop->op() == Op::THREEFRY ? kThreefryNodes : 1};
     for (UOp* source : DataSources(uop)) {
-      const Fused below = IsBuffer(source) ? kBuffer : fusion_.costs[source];
+      const Fused below = IsBuffer(source) || likely_.contains(source) ? kBuffer : fusion_.costs[source];
       sum.cost += below.cost * Fanout(uop);
       sum.nodes += below.nodes * Fanout(uop);
     }
@@ -150,6 +151,7 @@ class Analysis {
 
   Graph& graph_;
   const StoreOrder& stores_;
+  const absl::flat_hash_set<const UOp*>& likely_;
   Rewriter simplify_;
   Fusion fusion_;
   absl::flat_hash_map<UOp*, bool> compares_;
@@ -193,8 +195,8 @@ bool CanBeRealized(const UOp* uop) {
 }
 
 Fusion AnalyseFusion(Graph& graph, absl::Span<UOp* const> order, const StoreOrder& stores,
-                     const absl::flat_hash_set<UOp*>& realized) {
-  return Analysis(graph, stores, realized).Run(order);
+                     const absl::flat_hash_set<UOp*>& realized, const absl::flat_hash_set<const UOp*>& likely) {
+  return Analysis(graph, stores, realized, likely).Run(order);
 }
 
 }  // namespace kiln::compiler

@@ -65,6 +65,15 @@ class Realization {
     }
   }
 
+  // What FollowProduct finds, and more than one value is made of: it will probably be realised.
+  absl::flat_hash_set<const UOp*> LikelyRealized() const {
+    absl::flat_hash_set<const UOp*> likely;
+    for (const UOp* uop : finished_) {
+      if (users_.at(uop).size() > 1) likely.insert(uop);
+    }
+    return likely;
+  }
+
   absl::flat_hash_set<UOp*> Run() {
     Walk();
     // What a product's kernel computes in its outer loops ruins its tiles.
@@ -337,7 +346,13 @@ absl::flat_hash_set<UOp*> ChooseRealized(Graph& graph, UOp* sink, const StoreOrd
     if (marked.contains(uop) && (CanBeRealized(uop) || uop->op() == Op::REDUCE || Is(uop->op(), kMovement)))
       realized.insert(uop);
   }
-  return Realization(order, AnalyseFusion(graph, order, stores, realized)).Run();
+  Fusion fusion = AnalyseFusion(graph, order, stores, realized);
+  const bool grows = fusion.realized.size() > realized.size();
+  Realization realization(order, std::move(fusion));
+  if (!grows) return realization.Run();
+  // Kernels that would grow too large were cut somewhere. Blocks of a network add what came before them to a product:
+  // each begins anew where that was stored, and may be small enough.
+  return Realization(order, AnalyseFusion(graph, order, stores, realized, realization.LikelyRealized())).Run();
 }
 
 namespace {

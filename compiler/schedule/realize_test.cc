@@ -65,6 +65,39 @@ TEST_F(RealizeTest, AProductIsStoredAsTheLastValueThatAllOfItGoesThrough) {
   EXPECT_EQ((*chosen.begin())->op(), Op::EXP2);
 }
 
+// Blocks of a network, each of which adds to a product what the last one made: a kernel is not as large as all of them.
+TEST_F(RealizeTest, ABlockIsNotCutForWhatTheLastOneComputed) {
+  std::string text = R"(
+    0 CONST : weakint [] 64
+    1 CONST : weakint [] 1
+    2 STACK [0, 0, 1]
+    3 STACK [1, 0, 0]
+    4 STACK [0, 1, 0]
+    5 PARAM : float32 [2] slot=0
+)";
+  int last = 5, next = 6;
+  const auto add = [&](const std::string& node) {
+    text += std::to_string(next) + " " + node + "\n";
+    return next++;
+  };
+  const auto of = [](int a, int b) { return " [" + std::to_string(a) + ", " + std::to_string(b) + "]"; };
+  for (int block = 0; block < 4; ++block) {
+    const int weight = add("PARAM : float32 [3] slot=" + std::to_string(block + 1));
+    const int rows = add("PERMUTE [" + std::to_string(last) + "] axes=(0, 2, 1)");
+    const int product = add("REDUCE [" + std::to_string(add("MUL" + of(rows, weight))) + "] ADD axes=(2)");
+    last = add("ADD" + of(product, last));
+    for (int k = 0; k < 6; ++k) last = add("ADD" + of(add("EXP2 [" + std::to_string(last) + "]"), last));  // doubles
+    last = add("SQRT [" + std::to_string(last) + "]");
+  }
+  add("TUPLE [" + std::to_string(last) + "]");
+  int finished = 0;
+  for (const UOp* uop : Chosen(text)) {
+    EXPECT_TRUE(uop->op() != Op::EXP2 && uop->op() != Op::ADD);
+    finished += uop->op() == Op::SQRT;
+  }
+  EXPECT_EQ(finished, 3);
+}
+
 TEST_F(RealizeTest, ElementwiseValuesAreComputedWhereTheyAreUsed) {
   EXPECT_TRUE(Chosen(R"(
     0 CONST : weakint [] 64

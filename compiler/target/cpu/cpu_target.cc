@@ -28,6 +28,7 @@ class CpuCodeGenerator : public CodeGenerator {
     emit_.contraction = options.contraction;
     emit_.guard_arrays = options.guard_arrays;
     emit_.threads = std::max<int64_t>(1, target.tuning().cores());
+    emit_.rounds = machine_->getTargetTriple().isX86() && absl::c_linear_search(target.features(), "+sse4.1");
     emit_.matrix_unit_by_loops = absl::c_linear_search(target.features(), kMatrixUnitByLoops);
     CollectFaults(context_, &faults_);  // a client's own inline assembly is read when machine code is made of it
     module_.setDataLayout(machine_->createDataLayout());

@@ -7,15 +7,18 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "base/check.h"
+#include "compiler/structure/rounding.h"
 #include "compiler/target/llvm/aligned_way.h"
 #include "compiler/target/llvm/group_memory.h"
 #include "compiler/target/llvm/group_reduce.h"
 #include "compiler/target/llvm/loop_emitter.h"
-#include "compiler/target/llvm/matrix_unit.h"
+#include "compiler/target/llvm/tiles/matrix_unit.h"
 #include "compiler/target/llvm/memory_emitter.h"
 #include "compiler/target/llvm/prefetch.h"
+#include "compiler/target/llvm/row_order.h"
 #include "compiler/target/llvm/streamed_stores.h"
 #include "compiler/target/llvm/unroll_hint.h"
+#include "compiler/target/llvm/values/affine.h"
 #include "compiler/target/llvm/values/emit_alu.h"
 #include "compiler/target/llvm/values/emit_dot.h"
 #include "compiler/target/llvm/values/move_lanes.h"
@@ -39,6 +42,7 @@ class KernelEmitter {
         matrix_unit_(builder_, function, linear, options.matrix_unit_by_loops),
         linear_(linear),
         threads_(options.threads),
+        rounds_(options.rounds),
         alignment_(alignment),
         group_(group) {
     memory_.Stream(options.streamed);
@@ -51,7 +55,10 @@ class KernelEmitter {
   void Run() {
     prefetches_ = FindPrefetches(linear_, threads_);
     matrix_unit_.Begin();
-    for (UOp* uop : prefetches_.list) Emit(uop);
+    // GPUs' items have registers for a tile and what is made of it.
+    const int64_t many = abi_.VectorAlignment() == 1 ? kManyRows : kNeverSoManyRows;
+    for (const EmitStep& step : InRowOrder(prefetches_.list, many))
+      step.row == kAllRows ? Emit(step.uop) : EmitRow(step.uop, step.row);
     loops_.Finish();
     matrix_unit_.Finish();
     memory_.Finish();
@@ -62,7 +69,11 @@ class KernelEmitter {
   const Value& At(const UOp* uop) const { return values_.at(uop); }
 
   void Emit(UOp* uop) {
-    if (IsElementwise(uop->op())) return EmitElementwise(uop);
+    if (IsByRows(uop) || uop->op() == Op::STORE) {
+      const int64_t rows = RowsOf(uop->op() == Op::STORE ? WithoutOrder(uop->src(0))->shape() : uop->shape());
+      for (int64_t row = 0; row < rows; ++row) EmitRow(uop, row);
+      return;
+    }
     switch (As<KernelOp>(uop->op())) {
       case KernelOp::CONST:
         values_[uop] = {{}, {{ConstantOf(builder_.getContext(), uop->dtype(), uop->arg_as<ConstArg>().bits)}}};
@@ -83,7 +94,7 @@ class KernelEmitter {
       case KernelOp::PERMUTE: values_[uop] = Transposed(builder_, At(uop->src(0)), uop->shape()); return;
       case KernelOp::SHRINK:
       case KernelOp::PAD: return EmitMove(uop);
-      case KernelOp::BITCAST: return EmitBitcasts(uop);
+      case KernelOp::BITCAST: return EmitWords(uop);
       case KernelOp::WMMA:
         if (const auto product = GroupProductOf(uop)) return EmitGroupProduct(uop, *product);
         if (const auto product = CoreProductOf(uop)) return EmitCoreProduct(uop, *product);
@@ -96,8 +107,6 @@ class KernelEmitter {
       case KernelOp::END:
         for (size_t k = uop->src().size(); k-- > 1;) CloseLoop(uop->src(k));
         return;
-      case KernelOp::LOAD: return EmitLoad(uop);
-      case KernelOp::STORE: return EmitStore(uop);
       case KernelOp::REDUCE: return EmitReduce(uop);
       case KernelOp::AFTER:
       case KernelOp::INDEX:
@@ -107,9 +116,22 @@ class KernelEmitter {
       case KernelOp::REPLICATED:
       case KernelOp::GROUP:
       case KernelOp::SINK:
-      case KernelOp::LINEAR: break;
+      case KernelOp::LINEAR:
+      case KernelOp::LOAD:
+      case KernelOp::STORE: break;  // by rows
     }
     KILN_CHECK(false);
+  }
+
+  // Rows come in order, from the first.
+  void EmitRow(UOp* uop, int64_t row) {
+    if (uop->op() == Op::STORE) return EmitStore(uop, row);
+    if (uop->op() == Op::LOAD && matrix_unit_.IsAddedTo(uop)) return;
+    if (row == 0) values_[uop] = {uop->shape(), {}};
+    const Element element = uop->op() == Op::LOAD      ? EmitLoad(uop, row)
+                            : uop->op() == Op::BITCAST ? EmitBitcastRow(uop, row)
+                                                       : EmitElementwise(uop, row);
+    values_[uop].elements.push_back(element);
   }
 
   // -- Loops. There may be no iteration in a thread's share, and for a bound that may be 0.
@@ -148,39 +170,25 @@ class KernelEmitter {
     return Materialize(builder_, value.elements[BroadcastRow(value.shape, shape, row)], LanesOf(shape));
   }
 
-  void EmitElementwise(UOp* uop) {
-    Value result{uop->shape(), {}};
-    for (int64_t row = 0; row < RowsOf(uop->shape()); ++row) {
-      Element element;
-      if (uop->dtype() != kIndexType || !EmitAffine(uop, static_cast<size_t>(row), element)) {
-        std::vector<llvm::Value*> operands;
-        for (UOp* source : uop->src()) operands.push_back(Operand(source, uop->shape(), static_cast<size_t>(row)));
-        element = {EmitAlu(builder_, *uop, operands)};
-      }
-      result.elements.push_back(element);
+  Element EmitElementwise(UOp* uop, int64_t row) {
+    if (uop->src().size() == 2 && uop->src(0)->dtype() == kIndexType && LanesOf(uop->shape()) > 1) {
+      const Element a = AffineAt(uop->src(0), uop->shape(), row), b = AffineAt(uop->src(1), uop->shape(), row);
+      if (const auto element = EmitAffine(builder_, *uop, a, b)) return *element;
     }
-    values_[uop] = std::move(result);
+    if (UOp* rounded = rounds_ ? RoundedInBits(uop) : nullptr; rounded != nullptr && values_.contains(rounded)) {
+      llvm::Value* whole = builder_.CreateUnaryIntrinsic(
+          llvm::Intrinsic::roundeven, Operand(rounded, uop->shape(), static_cast<size_t>(row)));
+      return {EmitBitcast(builder_, whole, DType::kFloat32, uop->dtype())};
+    }
+    std::vector<llvm::Value*> operands;
+    for (UOp* source : uop->src()) operands.push_back(Operand(source, uop->shape(), static_cast<size_t>(row)));
+    return {EmitAlu(builder_, *uop, operands)};
   }
 
-  // base + step * lane stays so under addition, and under multiplication with a
-  // constant.
-  bool EmitAffine(UOp* uop, size_t row, Element& result) {
-    if ((uop->op() != Op::ADD && uop->op() != Op::MUL) || LanesOf(uop->shape()) == 1) return false;
-    auto affine = [&](const UOp* source) {
-      const Value& value = At(source);
-      Element element = value.elements[BroadcastRow(value.shape, uop->shape(), row)];
-      if (LanesOf(value.shape) == 1) element = {element.value, true, 0};
-      return element;
-    };
-    const Element a = affine(uop->src(0)), b = affine(uop->src(1));
-    if (!a.affine || !b.affine) return false;
-    if (uop->op() == Op::ADD) {
-      result = {builder_.CreateAdd(a.value, b.value), true, a.step + b.step};
-      return true;
-    }
-    if (!uop->src(1)->IsConst()) return false;
-    result = {builder_.CreateMul(a.value, b.value), true, a.step * uop->src(1)->const_int()};
-    return true;
+  Element AffineAt(const UOp* source, const Shape& shape, int64_t row) const {
+    const Value& value = At(source);
+    const Element& element = value.elements[BroadcastRow(value.shape, shape, static_cast<size_t>(row))];
+    return LanesOf(value.shape) == 1 ? Element{element.value, true, 0} : element;
   }
 
   // Constants counting up by a fixed step are affine; scalars stacked to one
@@ -235,16 +243,18 @@ class KernelEmitter {
     values_[uop] = std::move(result);
   }
 
-  void EmitBitcasts(UOp* uop) {
+  Element EmitBitcastRow(UOp* uop, int64_t row) {
+    llvm::Value* operand = Operand(uop->src(0), uop->shape(), static_cast<size_t>(row));
+    return {EmitBitcast(builder_, operand, uop->src(0)->dtype(), uop->dtype())};
+  }
+
+  // Words of lanes that lie beside each other.
+  void EmitWords(UOp* uop) {
     Value result{uop->shape(), {}};
-    // Of another size: words of lanes that lie beside each other.
-    const bool words = ItemSize(uop->dtype()) != ItemSize(uop->src(0)->dtype());
-    const Shape& from = words ? uop->src(0)->shape() : uop->shape();
     for (int64_t row = 0; row < RowsOf(uop->shape()); ++row) {
-      llvm::Value* operand = Operand(uop->src(0), from, static_cast<size_t>(row));
+      llvm::Value* operand = Operand(uop->src(0), uop->src(0)->shape(), static_cast<size_t>(row));
       llvm::Type* type = LaneType(builder_.getContext(), uop->dtype(), LanesOf(uop->shape()));
-      result.elements.push_back({words ? builder_.CreateBitCast(operand, type)
-                                       : EmitBitcast(builder_, operand, uop->src(0)->dtype(), uop->dtype())});
+      result.elements.push_back({builder_.CreateBitCast(operand, type)});
     }
     values_[uop] = std::move(result);
   }
@@ -277,44 +287,35 @@ class KernelEmitter {
 
   // -- Memory
 
-  void EmitLoad(UOp* uop) {
-    if (matrix_unit_.IsAddedTo(uop)) return;
+  Element EmitLoad(UOp* uop, int64_t at_row) {
+    const auto row = static_cast<size_t>(at_row);
     UOp* source = WithoutOrder(uop->src(0));
-    Value result{uop->shape(), {}};
+    const int64_t lanes = LanesOf(uop->shape());
     if (matrix_unit_.Holds(source)) {
-      for (llvm::Value* vector : matrix_unit_.Read(source, LanesOf(uop->shape()))) result.elements.push_back({vector});
-      values_[uop] = std::move(result);
-      return;
+      if (row == 0) matrix_unit_.Spill(source);
+      return {matrix_unit_.Read(source, at_row, lanes)};
     }
-    if (source->op() == Op::BUFFER) {
-      for (int64_t row = 0; row < RowsOf(uop->shape()); ++row)
-        result.elements.push_back({memory_.ReadRegister(source, row)});
-      values_[uop] = std::move(result);
-      return;
-    }
+    if (source->op() == Op::BUFFER) return {memory_.ReadRegister(source, at_row)};
     KILN_CHECK(source->op() == Op::INDEX);
     const Value& index = At(source->src(1));
-    if (prefetches_.ahead.contains(uop)) EmitAhead(uop, memory_.Address(source->src(0), index.elements[0].value));
-    const int64_t lanes = LanesOf(uop->shape());
-    for (size_t row = 0; row < static_cast<size_t>(RowsOf(uop->shape())); ++row) {
-      const Element& at = index.elements[BroadcastRow(index.shape, uop->shape(), row)];
-      llvm::Value* alt = uop->src().size() > 1 ? Operand(uop->src(1), uop->shape(), row) : nullptr;
-      llvm::Value* gate = uop->src().size() > 2 ? Operand(uop->src(2), uop->shape(), row) : nullptr;
-      // One place for all lanes is one scalar load.
-      const Element place = LanesOf(index.shape) == 1 ? Element{at.value, true, 0} : at;
-      result.elements.push_back({memory_.Load(WithoutOrder(source->src(0)), place, lanes, alt, gate)});
-    }
-    values_[uop] = std::move(result);
+    if (row == 0 && prefetches_.ahead.contains(uop))
+      EmitAhead(uop, memory_.Address(source->src(0), index.elements[0].value));
+    const Element& at = index.elements[BroadcastRow(index.shape, uop->shape(), row)];
+    llvm::Value* alt = uop->src().size() > 1 ? Operand(uop->src(1), uop->shape(), row) : nullptr;
+    llvm::Value* gate = uop->src().size() > 2 ? Operand(uop->src(2), uop->shape(), row) : nullptr;
+    // One place for all lanes is one scalar load.
+    const Element place = LanesOf(index.shape) == 1 ? Element{at.value, true, 0} : at;
+    return {memory_.Load(WithoutOrder(source->src(0)), place, lanes, alt, gate)};
   }
 
   // Asks for what `load` will read.
   void EmitPrefetch(const UOp* load) {
     const UOp* source = load->src(0);
     const Value& index = At(source->src(1));
-    const int64_t lanes = LanesOf(load->shape());
-    for (Element place : index.elements) {
+    for (const AskedRow& asked : AskedRowsOf(load)) {
+      Element place = index.elements[static_cast<size_t>(asked.row)];
       if (LanesOf(index.shape) == 1) place = {place.value, true, 0};
-      memory_.Prefetch(source->src(0), place, lanes);
+      memory_.Prefetch(source->src(0), place, asked.elements);
     }
   }
 
@@ -326,26 +327,21 @@ class KernelEmitter {
     for (llvm::Value* line : LinesAhead(builder_, ahead->second, address, at)) memory_.Prefetch(line);
   }
 
-  void EmitStore(UOp* uop) {
+  void EmitStore(UOp* uop, int64_t at_row) {
+    const auto row = static_cast<size_t>(at_row);
     UOp* target = WithoutOrder(uop->src(0));
     if (matrix_unit_.Holds(target)) {
-      if (uop->src(1)->op() != Op::WMMA) matrix_unit_.Clear(target);  // or it is there by now
+      if (row == 0 && uop->src(1)->op() != Op::WMMA) matrix_unit_.Clear(target);  // or it is there by now
       return;
     }
     const Shape& full = target->shape();  // a register's, or an index's
-    const int64_t lanes = LanesOf(full);
-    for (int64_t row = 0; row < RowsOf(full); ++row) {
-      llvm::Value* value = Operand(uop->src(1), full, static_cast<size_t>(row));
-      if (target->op() == Op::BUFFER) {
-        memory_.WriteRegister(target, row, value);
-        continue;
-      }
-      const Value& index = At(target->src(1));
-      Element place = index.elements[BroadcastRow(index.shape, full, static_cast<size_t>(row))];
-      if (LanesOf(index.shape) == 1) place = {place.value, true, 0};
-      llvm::Value* gate = uop->src().size() > 2 ? Operand(uop->src(2), full, static_cast<size_t>(row)) : nullptr;
-      memory_.Store(WithoutOrder(target->src(0)), place, lanes, value, gate);
-    }
+    llvm::Value* value = Operand(uop->src(1), full, row);
+    if (target->op() == Op::BUFFER) return memory_.WriteRegister(target, at_row, value);
+    const Value& index = At(target->src(1));
+    Element place = index.elements[BroadcastRow(index.shape, full, row)];
+    if (LanesOf(index.shape) == 1) place = {place.value, true, 0};
+    llvm::Value* gate = uop->src().size() > 2 ? Operand(uop->src(2), full, row) : nullptr;
+    memory_.Store(WithoutOrder(target->src(0)), place, LanesOf(full), value, gate);
   }
 
   // -- Reductions of lanes
@@ -376,6 +372,7 @@ class KernelEmitter {
   Prefetches prefetches_;
   const UOp* const linear_;
   const int64_t threads_;
+  const bool rounds_;
   const uint64_t alignment_;
   const GroupMemory group_;
   const UOp* innermost_ = nullptr;  // the loop that was opened last, if nothing was closed since

@@ -16,6 +16,7 @@ struct EmitOptions {
   bool contraction = true;
   bool guard_arrays = false;  // of programs: array_guard.h
   bool matrix_unit_by_loops = false;
+  bool rounds = false;  // in one instruction (structure/rounding.h)
   int64_t threads = 1;  // that usually share a kernel
   // Of kernels: parameters that begin at a line and whose whole lines go past the caches (streamed_stores.h).
   absl::flat_hash_set<const UOp*> streamed;

@@ -266,8 +266,10 @@ void MemoryEmitter::Prefetch(const UOp* param, const Element& place, int64_t lan
   if (lanes > 1 && (!place.affine || (place.step != 0 && place.step != 1))) return;
   const auto ask = [&](llvm::Value* index) { Prefetch(Address(param, index)); };
   ask(place.value);
-  // A vector that fills no lines may end in the next; others have neighbours that ask for it.
-  if (lanes > 1 && place.step == 1 && lanes * ItemSize(param->dtype()) % kLine != 0)
+  // What fills no lines may end in the next; others have neighbours that ask for it.
+  const int64_t bytes = lanes * ItemSize(param->dtype());
+  const bool in_one = static_cast<int64_t>(AlignOf(param, place.value, bytes).value()) >= bytes;
+  if (lanes > 1 && place.step == 1 && bytes % kLine != 0 && !in_one)
     ask(builder_.CreateAdd(place.value, builder_.getInt64(static_cast<uint64_t>(lanes - 1))));
 }
 

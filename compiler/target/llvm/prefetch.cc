@@ -114,7 +114,64 @@ std::optional<Ahead> AheadOf(UOp* uop, absl::Span<UOp* const> open, int64_t thre
   return AheadOf(place->src(0), place->src(1), NumElements(uop->shape()) * ItemSize(uop->dtype()), open, threads, 2);
 }
 
+// By how many elements the first lane of each row of `index` is behind that of the first row; empty where it is no sum
+// of multiples. What loops add is the same for all.
+std::vector<int64_t> RowOffsets(UOp* index) {
+  absl::flat_hash_map<const UOp*, std::vector<int64_t>> offsets;
+  for (UOp* uop : Toposort(index)) {
+    std::vector<int64_t>& mine = offsets[uop];
+    const auto of = [&](const UOp* source, int64_t row) {
+      const std::vector<int64_t>& all = offsets.at(source);
+      return all[BroadcastRow(source->shape(), uop->shape(), static_cast<size_t>(row))];
+    };
+    const bool each_known = std::none_of(uop->src().begin(), uop->src().end(),
+                                         [&](const UOp* source) { return offsets.at(source).empty(); });
+    if (uop->op() == Op::RANGE || uop->op() == Op::PARAM) {
+      mine = {0};
+    } else if (uop->op() == Op::CONST) {
+      mine = {uop->const_int()};
+    } else if (!each_known) {
+      continue;
+    } else if (uop->op() == Op::STACK) {
+      for (const UOp* source : uop->src()) {
+        mine.insert(mine.end(), offsets.at(source).begin(), offsets.at(source).end());
+        if (source->shape().empty()) break;  // lanes of one row
+      }
+    } else {
+      for (int64_t row = 0; row < RowsOf(uop->shape()); ++row) {
+        if (uop->op() == Op::RESHAPE || uop->op() == Op::EXPAND) {
+          mine.push_back(of(uop->src(0), row));
+        } else if (uop->op() == Op::ADD) {
+          mine.push_back(of(uop->src(0), row) + of(uop->src(1), row));
+        } else if (uop->op() == Op::MUL && uop->src(1)->IsConst()) {
+          mine.push_back(of(uop->src(0), row) * uop->src(1)->const_int());
+        }
+      }
+    }
+  }
+  return offsets.at(index);
+}
+
 }  // namespace
+
+std::vector<AskedRow> AskedRowsOf(const UOp* load) {
+  UOp* index = load->src(0)->src(1);
+  const int64_t lanes = LanesOf(index->shape()), rows = RowsOf(index->shape());
+  const std::vector<int64_t> offsets = RowOffsets(index);
+  std::vector<AskedRow> asked;
+  for (int64_t row = 0; row < rows; ++row) {
+    const auto at = static_cast<size_t>(row);
+    const bool joins = row > 0 && offsets.size() == static_cast<size_t>(rows) && lanes > 1 &&
+                       offsets[at] - offsets[at - 1] == lanes &&
+                       (asked.back().elements + lanes) * ItemSize(load->dtype()) <= kLineBytes;
+    if (joins) {
+      asked.back().elements += lanes;
+    } else {
+      asked.push_back({row, lanes});
+    }
+  }
+  return asked;
+}
 
 Prefetches FindPrefetches(const UOp* linear, int64_t threads) {
   const absl::Span<UOp* const> all = linear->src();

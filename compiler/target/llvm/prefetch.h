@@ -39,6 +39,13 @@ struct Prefetches {
 // reduction's loop and whose places are known before it; and what reads panels, on so many threads.
 Prefetches FindPrefetches(const UOp* linear, int64_t threads);
 
+// Which rows of what `load` reads are asked for, and how many elements from each on: neighbours that one line holds are
+// asked for together. Rows whose distance is not known are asked for one by one.
+struct AskedRow {
+  int64_t row, elements;
+};
+std::vector<AskedRow> AskedRowsOf(const UOp* load);
+
 // The addresses of these lines, where what is read begins at `address`, and `iteration` says in which one a loop is.
 std::vector<llvm::Value*> LinesAhead(llvm::IRBuilder<>& builder, const Ahead& ahead, llvm::Value* address,
                                      const std::function<llvm::Value*(const UOp*)>& iteration);

@@ -99,5 +99,28 @@ TEST_F(PrefetchTest, EachRowAsksForItsShareOfTheNextPanel) {
   EXPECT_FALSE(ahead_of(kPanels * kDepth * kLanes, AxisType::kLoop, 2).has_value());
 }
 
+// Rows of four float32: four of them fill a line.
+TEST_F(PrefetchTest, NeighboursThatALineHoldsAreAskedForTogether) {
+  const auto asked = [&](int64_t step) {
+    const auto numbers = [&](int64_t count, const Shape& shape) {
+      std::vector<UOp*> all;
+      for (int64_t i = 0; i < count; ++i) all.push_back(Idx(graph_, i));
+      return Reshape(graph_, graph_.Make(Op::STACK, all), shape);
+    };
+    UOp* loop = Mul(graph_, Range(4, AxisType::kLoop), Idx(graph_, 100));
+    std::vector<UOp*> rows;
+    for (int64_t row = 0; row < 6; ++row) rows.push_back(Idx(graph_, row * step));
+    std::vector<UOp*> apart;
+    for (UOp* row : rows) apart.push_back(graph_.Make(Op::STACK, {row}));
+    UOp* place = Add(graph_, Add(graph_, loop, graph_.Make(Op::STACK, apart)), numbers(4, {1, 4}));
+    std::vector<std::pair<int64_t, int64_t>> found;
+    for (const AskedRow& row : AskedRowsOf(Load(2, place))) found.push_back({row.row, row.elements});
+    return found;
+  };
+  using Rows = std::vector<std::pair<int64_t, int64_t>>;
+  EXPECT_EQ(asked(4), (Rows{{0, 16}, {4, 8}}));
+  EXPECT_EQ(asked(8), (Rows{{0, 4}, {1, 4}, {2, 4}, {3, 4}, {4, 4}, {5, 4}}));
+}
+
 }  // namespace
 }  // namespace kiln::compiler

@@ -3,7 +3,9 @@
 #include "base/check.h"
 #include "compiler/target/llvm/values/vector_math.h"
 #include "llvm/IR/Constants.h"
+#include "llvm/IR/IntrinsicInst.h"
 #include "llvm/IR/Intrinsics.h"
+#include "llvm/IR/PatternMatch.h"
 
 namespace kiln::compiler {
 namespace {
@@ -162,13 +164,31 @@ bool IsMinusOne(const UOp* uop) {
                                          : uop->dtype() == DType::kFloat32 && bits == 0xBF800000u;
 }
 
+// -max(-x, c) is min(x, -c), as graphs have to write it.
+llvm::Value* Negated(Builder& b, llvm::Value* x) {
+  auto* most = llvm::dyn_cast<llvm::IntrinsicInst>(x);
+  if (most != nullptr && most->getIntrinsicID() == llvm::Intrinsic::maximum) {
+    for (const unsigned at : {0u, 1u}) {
+      llvm::Value* inside = nullptr;
+      auto* bound = llvm::dyn_cast<llvm::Constant>(most->getArgOperand(1 - at));
+      if (bound == nullptr || !llvm::PatternMatch::match(most->getArgOperand(at),
+                                                         llvm::PatternMatch::m_FNeg(llvm::PatternMatch::m_Value(inside))))
+        continue;
+      llvm::FastMathFlags flags;
+      flags.setNoSignedZeros();
+      return b.CreateBinaryIntrinsic(llvm::Intrinsic::minimum, b.CreateFNeg(bound), inside, flags);
+    }
+  }
+  return b.CreateFNeg(x);
+}
+
 llvm::Value* FloatAlu(Builder& b, const UOp& uop, llvm::ArrayRef<llvm::Value*> operands) {
   llvm::Value* x = operands[0];
   llvm::Value* y = operands.size() > 1 ? operands[1] : nullptr;
   switch (As<AluOp>(uop.op())) {
     case AluOp::ADD: return b.CreateFAdd(x, y);
     case AluOp::MUL:
-      if (IsMinusOne(uop.src(1))) return b.CreateFNeg(x);
+      if (IsMinusOne(uop.src(1))) return Negated(b, x);
       return b.CreateFMul(x, y);
     case AluOp::MAX: return Greater(b, y, x);
     case AluOp::FDIV: return b.CreateFDiv(x, y);

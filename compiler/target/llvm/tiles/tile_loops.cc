@@ -3,7 +3,7 @@
 // Tested by tests/conformance/schedules/core_products_test.cc.
 #include <functional>
 
-#include "compiler/target/llvm/tile_code.h"
+#include "compiler/target/llvm/tiles/tile_code.h"
 
 namespace kiln::compiler {
 namespace {

@@ -7,11 +7,10 @@
 //
 // Each register is 16 rows of 64 bytes. A sum of r x c of them takes the first; then come r of A and as many of B as
 // are left.
-#ifndef KILN_COMPILER_TARGET_LLVM_MATRIX_UNIT_H_
-#define KILN_COMPILER_TARGET_LLVM_MATRIX_UNIT_H_
+#ifndef KILN_COMPILER_TARGET_LLVM_TILES_MATRIX_UNIT_H_
+#define KILN_COMPILER_TARGET_LLVM_TILES_MATRIX_UNIT_H_
 
 #include <memory>
-#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
@@ -42,14 +41,17 @@ class MatrixUnit {
   void Clear(const UOp* buffer);
   // Adds a product to its sum. `a` and `b` are where the first rows begin.
   void Multiply(const CoreProduct& product, llvm::Value* a, llvm::Value* b);
-  // The sum as vectors of `lanes`, row by row.
-  std::vector<llvm::Value*> Read(const UOp* buffer, int64_t lanes);
+  // Writes the sum to memory, from where it is read in vectors of `lanes`, the first of which has number 0.
+  void Spill(const UOp* buffer);
+  llvm::Value* Read(const UOp* buffer, int64_t number, int64_t lanes);
 
  private:
   struct Sum {
     CoreProduct product;
     llvm::AllocaInst* memory = nullptr;  // where it is read from
   };
+
+  llvm::Value* InMemory(const UOp* buffer, int64_t element);
 
   llvm::IRBuilder<>& builder_;
   llvm::Function* function_;
@@ -61,4 +63,4 @@ class MatrixUnit {
 
 }  // namespace kiln::compiler
 
-#endif  // KILN_COMPILER_TARGET_LLVM_MATRIX_UNIT_H_
+#endif  // KILN_COMPILER_TARGET_LLVM_TILES_MATRIX_UNIT_H_

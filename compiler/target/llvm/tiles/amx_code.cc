@@ -1,7 +1,7 @@
 // AMX's instructions (Intel SDM, volume 2): each register by its number. LLVM gives none of them out, so that they keep
 // what they hold between any two of them.
 // Tested by tests/conformance/schedules/core_products_test.cc.
-#include "compiler/target/llvm/tile_code.h"
+#include "compiler/target/llvm/tiles/tile_code.h"
 #include "llvm/IR/Constants.h"
 #include "llvm/IR/GlobalVariable.h"
 #include "llvm/IR/IntrinsicsX86.h"

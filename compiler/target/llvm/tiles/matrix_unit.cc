@@ -1,10 +1,10 @@
 // Tested by tests/conformance/schedules/core_products_test.cc.
-#include "compiler/target/llvm/matrix_unit.h"
+#include "compiler/target/llvm/tiles/matrix_unit.h"
 
 #include <optional>
 
 #include "base/check.h"
-#include "compiler/target/llvm/tile_code.h"
+#include "compiler/target/llvm/tiles/tile_code.h"
 #include "compiler/target/llvm/values/values.h"
 
 namespace kiln::compiler {
@@ -90,30 +90,34 @@ void MatrixUnit::Multiply(const CoreProduct& product, llvm::Value* a, llvm::Valu
   }
 }
 
-std::vector<llvm::Value*> MatrixUnit::Read(const UOp* buffer, int64_t lanes) {
+void MatrixUnit::Spill(const UOp* buffer) {
   Sum& sum = sums_.at(buffer);
   const CoreProduct& product = sum.product;
   const Registers registers(product);
-  llvm::Type* element = RegisterType(builder_.getContext(), buffer->dtype());
-  const auto elements = static_cast<uint64_t>(product.rows * product.columns);
   if (sum.memory == nullptr) {
+    llvm::Type* element = RegisterType(builder_.getContext(), buffer->dtype());
+    const auto elements = static_cast<uint64_t>(product.rows * product.columns);
     llvm::BasicBlock& entry = function_->getEntryBlock();
     sum.memory = llvm::IRBuilder<>(&entry, entry.begin()).CreateAlloca(llvm::ArrayType::get(element, elements));
     sum.memory->setAlignment(llvm::Align(64));
   }
-  const auto at = [&](int64_t place) {
-    return builder_.CreateGEP(element, sum.memory, builder_.getInt64(static_cast<uint64_t>(place)));
-  };
   for (int64_t row = 0; row < product.down(); ++row) {
     for (int64_t column = 0; column < product.across(); ++column)
-      code_->Store(registers.Sum(row, column), at(row * kTileRows * product.columns + column * kTileWords),
+      code_->Store(registers.Sum(row, column),
+                   InMemory(buffer, row * kTileRows * product.columns + column * kTileWords),
                    builder_.getInt64(static_cast<uint64_t>(product.columns * 4)));
   }
-  std::vector<llvm::Value*> read;
-  auto* vector = llvm::FixedVectorType::get(element, static_cast<unsigned>(lanes));
-  for (int64_t place = 0; place < product.rows * product.columns; place += lanes)
-    read.push_back(builder_.CreateAlignedLoad(vector, at(place), llvm::Align(4)));
-  return read;
+}
+
+llvm::Value* MatrixUnit::Read(const UOp* buffer, int64_t number, int64_t lanes) {
+  auto* vector = llvm::FixedVectorType::get(RegisterType(builder_.getContext(), buffer->dtype()),
+                                            static_cast<unsigned>(lanes));
+  return builder_.CreateAlignedLoad(vector, InMemory(buffer, number * lanes), llvm::Align(4));
+}
+
+llvm::Value* MatrixUnit::InMemory(const UOp* buffer, int64_t element) {
+  return builder_.CreateGEP(RegisterType(builder_.getContext(), buffer->dtype()), sums_.at(buffer).memory,
+                            builder_.getInt64(static_cast<uint64_t>(element)));
 }
 
 }  // namespace kiln::compiler

@@ -1,6 +1,6 @@
 // The instructions of x86's AMX, for MatrixUnit: as they are, or as loops over an array in place of the registers.
-#ifndef KILN_COMPILER_TARGET_LLVM_TILE_CODE_H_
-#define KILN_COMPILER_TARGET_LLVM_TILE_CODE_H_
+#ifndef KILN_COMPILER_TARGET_LLVM_TILES_TILE_CODE_H_
+#define KILN_COMPILER_TARGET_LLVM_TILES_TILE_CODE_H_
 
 #include <array>
 #include <memory>
@@ -37,4 +37,4 @@ std::unique_ptr<TileCode> TileLoops(llvm::IRBuilder<>& builder, llvm::Function* 
 
 }  // namespace kiln::compiler
 
-#endif  // KILN_COMPILER_TARGET_LLVM_TILE_CODE_H_
+#endif  // KILN_COMPILER_TARGET_LLVM_TILES_TILE_CODE_H_
