@@ -53,7 +53,8 @@ def _slow(name, make, promise):
         neighbour(target, 2 * LATE)
         # It had begun, would have gone on, and was ended for this reason alone.
         after = count()
-        assert [sum(after[key] - before[key] for key in keys) for keys in ENDED] == [1, 1], (before, after)
+        more = [sum(after[key] - before[key] for key in keys) for keys in ENDED]
+        assert more == [1, 1], "ended for it: %d workers, %d requests" % tuple(more)
 
     run.__doc__ = promise
     attack(run, name="compile_" + name, bombs=True)
@@ -271,7 +272,7 @@ def _compile_all(target, sizes, callers):
                 size = next(sizes_left, None)
             if size is None:
                 return
-            outcome = target.compile(doubled(size))
+            outcome = target.compile(doubled(size), timeout=120)  # on a busy machine one may wait long
             hashes[size] = outcome.answer.graph_hash if outcome else outcome.error
 
     calls = [threading.Thread(target=work) for _ in range(callers)]

@@ -66,9 +66,10 @@ def cores_of(process: int) -> float:
     return used / 1e9 / (time.monotonic() - begin)
 
 
-# How much more of each. Compile workers that wait for a job are kept, as many as there are compile threads; so the suite's
-# servers, which have two of them, have none, or a zygote and two, each of at most 512 MiB, and few descriptors.
-MORE = Held(resident=192 * MIB, descriptors=4, threads=24, mappings=1200, workers=3, workers_resident=3 * 512 * MIB,
+# How much more of each. Compile workers that wait for a job are kept for a minute, as many as there are compile threads; so
+# of the suite's servers, which have two of them, some have none, and then a zygote and two, each of at most 512 MiB, few
+# descriptors of its own, and two of the server's. A program that is kept has two mappings.
+MORE = Held(resident=192 * MIB, descriptors=8, threads=16, mappings=1000, workers=3, workers_resident=3 * 512 * MIB,
             workers_descriptors=3 * 8, workers_threads=3 * 2)  # fmt: skip
 
 
