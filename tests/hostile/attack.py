@@ -53,14 +53,16 @@ ATTACKS: List[Attack] = []
 
 def attack(function: Optional[Callable[["Target"], None]] = None, *, hole: str = "", name: str = "",
            tenants: bool = False, local: bool = False, owned: bool = False, bombs: bool = False,
-           regions: bool = False) -> Any:  # fmt: skip
+           regions: bool = False, apart: bool = False) -> Any:  # fmt: skip
     """Makes a row of a function, or, with a name, one more row of a table: against a server that is open to all, one
     with the tenants TENANTS, one that reads files of Target.folder and shares memory, one whose owner's files the row
-    may change (Target.owner), one with these tenants, two compile threads and little time for each compilation, or one
-    with these tenants at a Unix socket, whose users name shared memory for tensors of a served model."""
+    may change (Target.owner), one with these tenants, two compile threads and little time for each compilation, one
+    with these tenants at a Unix socket, whose users name shared memory for tensors of a served model, or one that is open
+    to all, and whose memory nobody looks at."""
 
     def add(made: Callable[["Target"], None]) -> Callable[["Target"], None]:
-        wanted = {"tenants": tenants, "local": local, "owned": owned, "bombs": bombs, "regions": regions}
+        wanted = {"tenants": tenants, "local": local, "owned": owned, "bombs": bombs, "regions": regions,
+                  "apart": apart}  # fmt: skip
         server = next((name for name, is_wanted in wanted.items() if is_wanted), "open")
         ATTACKS.append(Attack(name or made.__name__, made, hole, server))
         return made

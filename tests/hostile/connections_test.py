@@ -63,6 +63,34 @@ class Connections(unittest.TestCase):
             with kiln.connect(server.address) as client:
                 self.assertEqual(client.devices()[0].name, "CPU:0")
 
+    def test_all_addresses_together_have_so_many_and_those_are_served(self):
+        # Each from an address of its own, as all of 127.0.0.0/8 is this machine's.
+        def connect(number):
+            return socket.create_connection(("127.0.0.1", server.port), source_address=("127.0.1.%d" % number, 0), timeout=10)
+
+        with support.running("--connection_limits_max_connections=6") as server, kiln.connect(server.address) as client:
+            self.assertEqual(int(client.arange(4).numpy().sum()), 6)
+            taken = [connect(number) for number in range(1, 13)]
+            # HTTP/2 begins with something that the server says; who is one too many hears that it is over.
+            let_in = [each for each in taken if each.recv(1)]
+            self.assertEqual(len(let_in), 5)
+            self.assertEqual(let_in, taken[:5])
+            # Who is in is served, and who is not comes in once there is room: not before, and then at once.
+            self.assertEqual(int(client.arange(5).numpy().sum()), 10)
+            with connect(13) as late:
+                self.assertEqual(late.recv(1), b"")
+            for each in taken:
+                each.close()
+
+            def comes_in():
+                with connect(14) as late:
+                    return late.recv(1) != b""
+
+            self.assertTrue(support.eventually(comes_in))
+            with kiln.connect(server.address) as another:
+                self.assertEqual(int(another.arange(6).numpy().sum()), 15)
+        self.assertTrue(any("event=connection_refused" in line for line in server.log))
+
     def test_requests_that_never_end_have_a_bound_together(self):
         # 40 calls that stop before the last byte of 60 MiB each, which nobody has let in: 2.4 GiB.
         with support.running("--connection_limits_max_bytes=%d" % (96 << 20), "--graph_limits_max_bytes=%d" % (1 << 20)) as server:

@@ -213,6 +213,7 @@ compiler::Timing DeviceTimer::Time(const v1::Executable& executable, double limi
     const absl::StatusOr<double> seconds = Run(*program);
     if (!seconds.ok()) return {0, std::string(seconds.status().message())};
     best = std::min(best, *seconds * scale);
+    if (LeftMicros() <= 0) break;
     if (i == 0 && best < 2 * limit_micros) {
       best = std::numeric_limits<double>::infinity();  // it only warmed the caches up
       continue;

@@ -114,6 +114,26 @@ class Identity(Identities):
             with kiln.connect(self.address) as client:
                 self.assertEqual(client.devices()[0].name, "CPU:0")
 
+    def test_the_environment_names_a_file_of_the_token(self):
+        kept = self.folder / "token_of_the_environment"
+        kept.write_text("secret\n")
+        said = {"KILN_TLS_CA": str(self.folder / "ca.pem"), "KILN_TOKEN_FILE": str(kept)}
+        with mock.patch.dict(os.environ, said):
+            with kiln.connect(self.address) as client:
+                self.assertEqual(client.devices()[0].name, "CPU:0")
+            # What is said in the call counts before it, and so does a file that is not there.
+            self.refused("none of this server's", token="other")
+            kept.unlink()
+            with self.assertRaises(kiln.InvalidArgument) as caught:
+                kiln.connect(self.address)
+            self.assertIn(str(kept), str(caught.exception))
+        kept.write_text("other\n")
+        with mock.patch.dict(os.environ, said):
+            with self.assertRaises(kiln.KilnError) as caught:
+                with kiln.connect(self.address) as client:
+                    client.devices()
+            self.assertEqual(caught.exception.code, "NOT_AUTHENTICATED")
+
     def test_a_token_does_not_travel_in_the_open(self):
         for target in ("host.example:1", "10.0.0.1:1", "localhost.example:1", "127.evil.example:1", "dns:///host:1"):
             with self.assertRaises(kiln.InvalidArgument) as caught:
