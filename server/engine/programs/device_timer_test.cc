@@ -101,6 +101,18 @@ TEST_F(DeviceTimerTest, RunsAPartOfALongKernel) {
   EXPECT_GT(device_->stats().launches, launches);
 }
 
+// Where the budget is used up, one run has to do: a slow candidate's others would take as long again each.
+TEST_F(DeviceTimerTest, RunsOnceWhereNoTimeIsLeft) {
+  DeviceTimer timer(*device_, {&pool_, 1, turns_.get(), &searching_, &stopping_}, absl::Nanoseconds(1), control_);
+  const v1::Executable executable = Compiled(kKernel);
+  const uint64_t launches = device_->stats().launches;
+  const compiler::Timing timing = timer.Time(executable, kNoLimit);
+  EXPECT_EQ(timing.fault, "");
+  EXPECT_GT(timing.micros, 0);
+  EXPECT_LT(timing.micros, 1e6);
+  EXPECT_EQ(device_->stats().launches, launches + 1);
+}
+
 TEST_F(DeviceTimerTest, WhatTakesTooLongIsNotRun) {
   v1::Executable executable = Compiled(kKernel);
   executable.mutable_kernels(0)->mutable_cost()->set_flops(uint64_t{1} << 60);
