@@ -29,6 +29,7 @@
 #include "server/http/http_port.h"
 #include "server/http/inference_http.h"
 #include "server/identity/identity.h"
+#include "server/in_force.h"
 #include "server/logs/logs.h"
 #include "server/models/folder.h"
 #include "server/models/load.h"
@@ -136,8 +137,8 @@ void LingerUntilQuiet(const Gate& gate) {
 RpcServer::RpcServer(const v1::ServerConfig& config, std::unique_ptr<Engine> engine,
                      std::unique_ptr<SharedMemoryListener> shared_memory, std::unique_ptr<NamedRegions> named_regions,
                      std::unique_ptr<DataFolder> data_folder, std::unique_ptr<ModelRepository> models,
-                     std::unique_ptr<Logs> logs, std::unique_ptr<Identity> identity,
-                     std::shared_ptr<spdlog::logger> log)
+                     std::unique_ptr<Logs> logs, std::unique_ptr<OpenCalls> open_calls,
+                     std::unique_ptr<Identity> identity, std::shared_ptr<spdlog::logger> log)
     : listen_(config.listen()),
       log_(std::move(log)),
       engine_(std::move(engine)),
@@ -145,16 +146,17 @@ RpcServer::RpcServer(const v1::ServerConfig& config, std::unique_ptr<Engine> eng
       named_regions_(std::move(named_regions)),
       http_peers_(config.shared_memory().named_loopback() ? std::make_unique<const HttpPeers>() : nullptr),
       models_(std::move(models)),
-      identity_(std::move(identity)),
       shared_memory_(std::move(shared_memory)),
+      open_calls_(std::move(open_calls)),
+      identity_(std::move(identity)),
       loader_(data_folder == nullptr ? nullptr : std::make_unique<Loader>(std::move(data_folder), &engine_->buffers())),
       state_(std::make_unique<ServerState>(StateOptions(config, *logs_), engine_.get())),
       requests_(std::max(std::thread::hardware_concurrency(), 1u)) {
   watch_ = std::make_unique<DeviceWatch>(*engine_, gate_);
-  services_ =
-      MakeServices({*engine_, gate_, requests_, *log_, shared_memory_.get(), loader_.get(), watch_.get(),
-                    identity_.get(), state_.get(), logs_.get(), models_.get(), named_regions_.get(), http_peers_.get()},
-                   !config.no_reflection());
+  services_ = MakeServices(
+      {*engine_, gate_, requests_, *log_, shared_memory_.get(), loader_.get(), watch_.get(), identity_.get(),
+       state_.get(), logs_.get(), models_.get(), named_regions_.get(), http_peers_.get(), open_calls_.get()},
+      !config.no_reflection());
 }
 
 absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(const v1::ServerConfig& config,
@@ -186,25 +188,19 @@ absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(const v1::ServerConf
   }
   KILN_ASSIGN_OR_RETURN(Logs opened, Logs::Open(config));
   auto logs = std::make_unique<Logs>(std::move(opened));
+  std::unique_ptr<OpenCalls> open_calls;
   std::unique_ptr<Identity> identity;
   if (!config.tenants().empty()) {
-    const auto apply = [&engine = *engine, regions = named_regions.get(), models = models.get()](
-                           const std::vector<TenantPtr>& tenants, const Identity::NameSet& stayed) {
-      const absl::Status applied = engine.SetTenants(tenants);
-      if (applied.ok() && regions != nullptr) regions->KeepOnly(stayed);
-      if (applied.ok() && models != nullptr) models->KeepOnly(stayed);
-      return applied;
-    };
-    const auto reloaded = [audit = logs->audit.get()](const absl::Status& status) {
-      if (audit != nullptr) audit->TenantsRead(status, absl::Now());
-    };
-    KILN_ASSIGN_OR_RETURN(identity, Identity::Open(config.tenants(), log, absl::Seconds(1), apply, reloaded));
+    open_calls = std::make_unique<OpenCalls>();
+    const InForce in_force{engine.get(),        logs.get(),          open_calls.get(),
+                           shared_memory.get(), named_regions.get(), models.get()};
+    KILN_ASSIGN_OR_RETURN(identity, Identity::Open(config.tenants(), log, absl::Seconds(1), HooksOf(in_force)));
   }
   KILN_ASSIGN_OR_RETURN(std::unique_ptr<PortTls> tls, PortTls::Open(config, log));
   const std::shared_ptr<grpc::ServerCredentials> credentials = tls->credentials();
-  std::unique_ptr<RpcServer> self(new RpcServer(config, std::move(engine), std::move(shared_memory),
-                                                std::move(named_regions), std::move(data_folder), std::move(models),
-                                                std::move(logs), std::move(identity), std::move(log)));
+  std::unique_ptr<RpcServer> self(new RpcServer(
+      config, std::move(engine), std::move(shared_memory), std::move(named_regions), std::move(data_folder),
+      std::move(models), std::move(logs), std::move(open_calls), std::move(identity), std::move(log)));
   self->tls_ = std::move(tls);
   KILN_RETURN_IF_ERROR(self->StartExport(config));
   grpc::ServerBuilder builder;
@@ -323,8 +319,8 @@ absl::Status RpcServer::StartCapture(const v1::ServerConfig& config, grpc::Serve
   // Who is not known is served nothing, so there is nothing of it to play.
   const auto caller = [identity = identity_.get()](const grpc::ServerContextBase& context) {
     if (identity == nullptr) return std::make_optional(context.peer());
-    const auto tenant = Identify(*identity, context);
-    return tenant.ok() ? std::make_optional((*tenant)->name) : std::nullopt;
+    const auto identified = Identify(*identity, context, absl::Now());
+    return identified.ok() ? std::make_optional(identified->tenant->name) : std::nullopt;
   };
   taps.push_back(CaptureCalls(std::move(capture), caller));
   builder.experimental().SetInterceptorCreators(std::move(taps));

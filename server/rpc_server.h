@@ -17,6 +17,7 @@
 #include "kiln/v1/config.pb.h"
 #include "server/services/health.h"
 #include "server/services/requests/gate.h"
+#include "server/services/requests/open_calls.h"
 #include "server/services/requests/request_pool.h"
 
 namespace kiln::server {
@@ -91,7 +92,8 @@ class RpcServer {
   RpcServer(const v1::ServerConfig& config, std::unique_ptr<Engine> engine,
             std::unique_ptr<SharedMemoryListener> shared_memory, std::unique_ptr<NamedRegions> named_regions,
             std::unique_ptr<DataFolder> data_folder, std::unique_ptr<ModelRepository> models,
-            std::unique_ptr<Logs> logs, std::unique_ptr<Identity> identity, std::shared_ptr<spdlog::logger> log);
+            std::unique_ptr<Logs> logs, std::unique_ptr<OpenCalls> open_calls, std::unique_ptr<Identity> identity,
+            std::shared_ptr<spdlog::logger> log);
 
   // Has what is sampled exported, if the settings name a collector.
   absl::Status StartExport(const v1::ServerConfig& config);
@@ -107,8 +109,9 @@ class RpcServer {
   const std::unique_ptr<NamedRegions> named_regions_;          // null where it is off; outlives the identity, too
   const std::unique_ptr<const HttpPeers> http_peers_;          // null where nobody wants to know
   const std::unique_ptr<ModelRepository> models_;              // null without a folder of models; the same
+  const std::unique_ptr<SharedMemoryListener> shared_memory_;  // null where it is off; the same
+  const std::unique_ptr<OpenCalls> open_calls_;                // null without tenants; the same
   const std::unique_ptr<Identity> identity_;                   // null without tenants
-  const std::unique_ptr<SharedMemoryListener> shared_memory_;  // null where it is off
   const std::unique_ptr<Loader> loader_;                       // null without a data folder
   std::unique_ptr<PortTls> tls_;
   const std::unique_ptr<ServerState> state_;

@@ -78,7 +78,8 @@ DASHBOARDS = {
                  "{{tenant}} {{quota}}")]),
             ("Refused for a limit", "reqps", [(rate("kiln_rejections_total", "limit"), "{{limit}}")]),
             ("Calls nobody is known for", "reqps", [
-                (rate(CALLS + "_count", "grpc_status", 'grpc_status=~"UNAUTHENTICATED|PERMISSION_DENIED"'), "{{grpc_status}}")]),
+                (rate(CALLS + "_count", "grpc_status", 'grpc_status=~"UNAUTHENTICATED|PERMISSION_DENIED"'), "{{grpc_status}}"),
+                (rate("kiln_issuers_unanswered_total"), "issuers that gave no keys")]),
         ]),
     ]),
     "devices": ("Kiln: devices", [

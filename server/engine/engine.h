@@ -10,6 +10,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -211,6 +212,9 @@ class Engine {
   // Puts the quotas and rules of all tenants in force, in place of those before; all or none. BAD_ARGUMENT with the
   // field "tenants" if more of a device is guaranteed than it has.
   absl::Status SetTenants(absl::Span<const std::shared_ptr<const Tenant>> tenants);
+  // These tenants are gone from the file: ends all that they have, and forgets what they made. What still runs for them
+  // goes with its run; whoever has such a name later finds nothing of it. Blocks for the disk.
+  void Forget(const std::set<std::string, std::less<>>& tenants);
   Metrics& metrics() const { return *metrics_; }
   // What ended lately: runs, which the engine tells it, and calls, which services do.
   Traces& traces() { return traces_; }

@@ -68,7 +68,6 @@ absl::Status Engine::SetTenants(absl::Span<const std::shared_ptr<const Tenant>> 
   }
   KILN_RETURN_IF_ERROR(SetApart(tenants, tenant_devices_.get()));
   for (size_t i = 0; i < devices_.size(); ++i) devices_[i]->allocator().guarantees().Set(of_devices[i]);
-  // What a tenant that is gone from the file still has stays counted.
   for (const auto& tenant : tenants) {
     Account& account = *accounts_.Of(tenant->name);
     account.SetLimits(tenant->quota);
@@ -76,6 +75,17 @@ absl::Status Engine::SetTenants(absl::Span<const std::shared_ptr<const Tenant>> 
     rules_.Of(tenant->name)->Set(RulesOf(*tenant, options_.sessions.domain_secret, tenant_devices_.get()));
   }
   return absl::OkStatus();
+}
+
+void Engine::Forget(const std::set<std::string, std::less<>>& tenants) {
+  std::vector<TrustDomain> domains;
+  for (const std::string& name : tenants) domains.push_back(sessions_.DomainOf(name));
+  // Nothing more is made in these domains by who has no session there.
+  sessions_.Forget(tenants);
+  for (const TrustDomain& domain : domains) {
+    recordings_.Forget(domain);
+    store_.Forget(domain);
+  }
 }
 
 bool Engine::MayUse(const TenantRules* rules, absl::string_view device) {

@@ -15,13 +15,10 @@ namespace {
 // Then all are forgotten.
 constexpr size_t kMaxChecked = 4096;
 
-Identity::NameSet NamesInBoth(const Tenants& before, const Tenants& after) {
-  Identity::NameSet old, both;
-  for (const TenantPtr& tenant : before.all()) old.insert(tenant->name);
-  for (const TenantPtr& tenant : after.all()) {
-    if (old.contains(tenant->name)) both.insert(tenant->name);
-  }
-  return both;
+Identity::NameSet NamesOf(const Tenants& tenants) {
+  Identity::NameSet names;
+  for (const TenantPtr& tenant : tenants.all()) names.insert(tenant->name);
+  return names;
 }
 
 }  // namespace
@@ -32,37 +29,63 @@ absl::StatusOr<Tenants> ReadTenants(const std::string& path) {
 }
 
 absl::StatusOr<std::unique_ptr<Identity>> Identity::Open(const std::string& path, std::shared_ptr<spdlog::logger> log,
-                                                         absl::Duration period, ApplyFn apply, ReloadedFn reloaded) {
-  KILN_ASSIGN_OR_RETURN(Tenants tenants, ReadTenants(path));
-  if (apply != nullptr) KILN_RETURN_IF_ERROR(apply(tenants.all(), {}));
-  log->info("event=tenants file=\"{}\" tenants={}", absl::CEscape(path), tenants.size());
-  return std::unique_ptr<Identity>(
-      new Identity(path, std::move(log), period, std::move(apply), std::move(reloaded), std::move(tenants)));
+                                                         absl::Duration period, Hooks hooks, Tenants::ReadKeysFn read) {
+  std::unique_ptr<Identity> self(new Identity(path, std::move(log), period, std::move(hooks), std::move(read)));
+  KILN_RETURN_IF_ERROR(self->Start());
+  return self;
 }
 
-Identity::Identity(std::string path, std::shared_ptr<spdlog::logger> log, absl::Duration period, ApplyFn apply,
-                   ReloadedFn reloaded, Tenants tenants)
+Identity::Identity(std::string path, std::shared_ptr<spdlog::logger> log, absl::Duration period, Hooks hooks,
+                   Tenants::ReadKeysFn read)
     : path_(std::move(path)),
       log_(std::move(log)),
       period_(period),
-      apply_(std::move(apply)),
-      reloaded_(std::move(reloaded)),
-      seen_(Look(tenants)),
-      read_at_(SteadyNow()),
-      tenants_(std::make_shared<const Tenants>(std::move(tenants))) {
+      hooks_(std::move(hooks)),
+      read_(std::move(read)),
+      keys_(read_) {}
+
+absl::Status Identity::Start() {
+  auto tenants = ReadFileNow();
+  // Nobody is served yet, so nobody waits.
+  if (tenants.ok() && Ask(tenants->sources())) tenants = ReadFileNow();
+  if (!tenants.ok()) return tenants.status();
+  if (hooks_.apply != nullptr) KILN_RETURN_IF_ERROR(hooks_.apply(tenants->all()));
+  log_->info("event=tenants file=\"{}\" tenants={}", absl::CEscape(path_), tenants->size());
+  {
+    absl::MutexLock reload(&reload_mutex_);
+    seen_ = Look(*tenants);
+  }
   {
     absl::MutexLock lock(&mutex_);
+    tenants_ = std::make_shared<const Tenants>(*std::move(tenants));
     NoteInForce({});
   }
   watch_ = std::thread([this] { WatchUntilStopped(); });
+  asks_ = std::thread([this] { AskUntilStopped(); });
+  return absl::OkStatus();
 }
 
 Identity::~Identity() {
+  stopping_.store(true);
   bell_.Ring();
-  watch_.join();
+  ask_.Ring();
+  if (watch_.joinable()) watch_.join();
+  if (asks_.joinable()) asks_.join();
 }
 
-absl::StatusOr<TenantPtr> Identity::Identify(const Credentials& credentials, absl::Time now, PeerFn peer) {
+absl::StatusOr<Tenants> Identity::ReadFileNow() const {
+  KILN_ASSIGN_OR_RETURN(const std::string text, ReadFile(path_));
+  const auto read = [this](const KeySource& source) { return source.url.empty() ? read_(source) : keys_.Of(source); };
+  return Tenants::Parse(text, read, Tenants::WithoutKeys::kHasNoTokens);
+}
+
+std::shared_ptr<const Tenants> Identity::InForce() {
+  absl::MutexLock lock(&mutex_);
+  return tenants_;
+}
+
+absl::StatusOr<Identified> Identity::Identify(const Credentials& credentials, absl::Time now,
+                                              std::optional<PeerFn> peer) {
   const absl::string_view token = BearerToken(credentials.authorization);
   const bool signed_by_issuer = LooksLikeJwt(token);
   const Sha256 digest = signed_by_issuer ? Sha256Of(token) : Sha256();
@@ -71,15 +94,16 @@ absl::StatusOr<TenantPtr> Identity::Identify(const Credentials& credentials, abs
     absl::MutexLock lock(&mutex_);
     tenants = tenants_;
     if (const auto found = checked_.find(digest); signed_by_issuer && found != checked_.end()) {
-      if (now < found->second.until) return found->second.tenant;
+      if (now < found->second.until) return found->second;
       checked_.erase(found);
     }
-    if (signed_by_issuer) KILN_RETURN_IF_ERROR(refused_.Check(digest, peer(), SteadyNow()));
+    if (signed_by_issuer && peer.has_value()) KILN_RETURN_IF_ERROR(refused_.Check(digest, (*peer)(), SteadyNow()));
   }
   absl::StatusOr<Identified> known = tenants->Identify(credentials, now);
   if (!known.ok()) {
     absl::MutexLock lock(&mutex_);
-    if (signed_by_issuer && tenants_ == tenants) refused_.Note(digest, peer(), known.status(), SteadyNow());
+    if (signed_by_issuer && peer.has_value() && tenants_ == tenants)
+      refused_.Note(digest, (*peer)(), known.status(), SteadyNow());
     return known.status();
   }
   Identified& identified = *known;
@@ -88,7 +112,7 @@ absl::StatusOr<TenantPtr> Identity::Identify(const Credentials& credentials, abs
     if (checked_.size() >= kMaxChecked) checked_.clear();
     if (tenants_ == tenants) checked_.emplace(digest, identified);
   }
-  return std::move(identified.tenant);
+  return identified;
 }
 
 bool Identity::IsInForce(const TenantPtr& tenant) {
@@ -110,40 +134,46 @@ bool Identity::HasUnixUser(uint32_t user) {
 }
 
 absl::Status Identity::Reload() {
-  absl::Status status = ReadAgain();
-  if (reloaded_ != nullptr) reloaded_(status);
+  absl::Status status = ReloadFiles();
+  ask_.Ring();
+  return status;
+}
+
+absl::Status Identity::ReloadFiles() {
+  absl::Status status;
+  {
+    absl::MutexLock reload(&reload_mutex_);
+    status = ReadAgain();
+    if (status.ok()) {
+      log_->info("event=tenants file=\"{}\" tenants={} reloaded=true", absl::CEscape(path_), InForce()->size());
+    } else {
+      log_->error("event=tenants_refused file=\"{}\" reason=\"{}\" in_force=\"as before\"", absl::CEscape(path_),
+                  absl::CEscape(status.message()));
+    }
+  }
+  if (hooks_.reloaded != nullptr) hooks_.reloaded(status);
   return status;
 }
 
 absl::Status Identity::ReadAgain() {
-  absl::MutexLock reload(&reload_mutex_);
   // First, so that a change while the files are read is seen the next time.
-  std::shared_ptr<const Tenants> before;
+  const std::shared_ptr<const Tenants> before = InForce();
+  seen_ = Look(*before);
+  KILN_ASSIGN_OR_RETURN(Tenants tenants, ReadFileNow());
+  const NameSet now = NamesOf(tenants);
+  NameSet stayed, gone;
+  for (const std::string& name : NamesOf(*before)) (now.contains(name) ? stayed : gone).insert(name);
+  if (hooks_.apply != nullptr) KILN_RETURN_IF_ERROR(hooks_.apply(tenants.all()));
+  seen_ = Look(tenants);
   {
     absl::MutexLock lock(&mutex_);
-    before = tenants_;
+    tenants_ = std::make_shared<const Tenants>(std::move(tenants));
+    NoteInForce(stayed);
+    checked_.clear();
+    refused_.Forget();
+    version_.fetch_add(1);
   }
-  std::string seen = Look(*before);
-  read_at_ = SteadyNow();
-  auto tenants = ReadTenants(path_);
-  NameSet stayed;
-  if (tenants.ok()) stayed = NamesInBoth(*before, *tenants);
-  if (tenants.ok() && apply_ != nullptr) {
-    if (absl::Status applied = apply_(tenants->all(), stayed); !applied.ok()) tenants = std::move(applied);
-  }
-  if (!tenants.ok()) {
-    seen_ = std::move(seen);
-    log_->error("event=tenants_refused file=\"{}\" reason=\"{}\" in_force=\"as before\"", absl::CEscape(path_),
-                absl::CEscape(tenants.status().message()));
-    return tenants.status();
-  }
-  seen_ = Look(*tenants);
-  log_->info("event=tenants file=\"{}\" tenants={} reloaded=true", absl::CEscape(path_), tenants->size());
-  absl::MutexLock lock(&mutex_);
-  tenants_ = std::make_shared<const Tenants>(*std::move(tenants));
-  NoteInForce(stayed);
-  checked_.clear();
-  refused_.Forget();
+  if (hooks_.in_force != nullptr) hooks_.in_force(stayed, gone);
   return absl::OkStatus();
 }
 
@@ -163,19 +193,32 @@ std::string Identity::Look(const Tenants& tenants) const {
 }
 
 void Identity::WatchUntilStopped() {
-  for (;;) {
-    if (bell_.Wait(period_)) return;
-    std::shared_ptr<const Tenants> tenants;
-    {
-      absl::MutexLock lock(&mutex_);
-      tenants = tenants_;
-    }
+  while (!bell_.Wait(period_)) {
+    const std::shared_ptr<const Tenants> tenants = InForce();
     bool changed;
     {
       absl::MutexLock reload(&reload_mutex_);
-      changed = Look(*tenants) != seen_ || SteadyNow() - read_at_ >= tenants->refresh();
+      changed = Look(*tenants) != seen_;
     }
     if (changed) Reload().IgnoreError();  // it is logged
+  }
+}
+
+bool Identity::Ask(const std::vector<KeySource>& sources) {
+  const KeySets::Asked asked = keys_.Ask(sources);
+  for (const KeySets::Fault& fault : asked.faults) {
+    log_->error("event=issuer_unanswered url=\"{}\" reason=\"{}\" in_force=\"{}\"", absl::CEscape(fault.source.url),
+                absl::CEscape(fault.why.message()), fault.has_keys ? "its keys of before" : "none of its tokens");
+  }
+  if (hooks_.unanswered != nullptr && !asked.faults.empty()) hooks_.unanswered(asked.faults.size());
+  return asked.changed;
+}
+
+void Identity::AskUntilStopped() {
+  for (;;) {
+    ask_.Wait(InForce()->refresh());
+    if (stopping_.load()) return;
+    if (Ask(InForce()->sources())) ReloadFiles().IgnoreError();  // it is logged
   }
 }
 

@@ -1,14 +1,19 @@
 // Who asks, of a server that wants to know: the file of tenants as it is now.
 //
-// The file, and those that it names, are read again when they change or at SIGHUP; keys that come by a URL are
-// asked for again. What is wrong, or does not answer, leaves what was before in force, and is told in the log.
+// The file, and those that it names, are read again when they change or at SIGHUP. One with a fault leaves what was
+// before in force. Keys that come by a URL are asked for by a thread of their own, so that a file is in force at once,
+// whoever does not answer: then the keys of before count, or, if there were none, no token of that issuer. All of it
+// is told in the log.
 #ifndef KILN_SERVER_IDENTITY_IDENTITY_H_
 #define KILN_SERVER_IDENTITY_IDENTITY_H_
 
 #include <spdlog/fwd.h>
 
+#include <atomic>
+#include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <thread>
@@ -26,67 +31,89 @@
 
 namespace kiln::server {
 
-// BAD_ARGUMENT of Tenants::Parse, or for a file that cannot be read.
+// BAD_ARGUMENT of Tenants::Parse, or for a file that cannot be read; also if an issuer does not answer.
 absl::StatusOr<Tenants> ReadTenants(const std::string& path);
 
 // Safe from any thread.
 class Identity {
  public:
   using PeerFn = absl::FunctionRef<std::string()>;
-  static std::string NoPeer() { return ""; }
   using NameSet = std::set<std::string, std::less<>>;
 
-  // Puts the tenants of a file in force, or says why it cannot: then those before stay. `stayed` are the names of those
-  // that were in force before, too: what is kept by name for anybody else is not this one's, who may be another of the
-  // same name. May be null.
-  using ApplyFn = std::function<absl::Status(const std::vector<TenantPtr>& tenants, const NameSet& stayed)>;
+  // All may be null, and are called by one thread at a time.
+  struct Hooks {
+    // Puts the tenants of a file in force, or says why it cannot: then those before stay.
+    std::function<absl::Status(const std::vector<TenantPtr>& tenants)> apply;
+    // Something else is in force now than before, of which `stayed` are the names that both have, and `gone` those that
+    // only the one before had: what is kept for them is nobody's, whoever comes back under such a name. Who was let in
+    // before may be nobody now. May ask this Identity.
+    std::function<void(const NameSet& stayed, const NameSet& gone)> in_force;
+    // Hears of each time that the files are read again, and whether they are in force.
+    std::function<void(const absl::Status&)> reloaded;
+    // So many issuers did not answer when they were asked.
+    std::function<void(size_t issuers)> unanswered;
+  };
 
-  // Hears of each time that the files are read again, and whether they are in force. May be null.
-  using ReloadedFn = std::function<void(const absl::Status&)>;
-
-  // ReadTenants() of the first time, and `apply`. Looks at the files every `period`.
+  // The file of the first time, and `hooks.apply`; asks the issuers that it names, and waits for them, but needs no
+  // answer. BAD_ARGUMENT for the file. Looks at the files every `period`. `read` is a test's.
   static absl::StatusOr<std::unique_ptr<Identity>> Open(const std::string& path, std::shared_ptr<spdlog::logger> log,
-                                                        absl::Duration period = absl::Seconds(1),
-                                                        ApplyFn apply = nullptr, ReloadedFn reloaded = nullptr);
+                                                        absl::Duration period = absl::Seconds(1), Hooks hooks = {},
+                                                        Tenants::ReadKeysFn read = ReadKeys);
+  // Waits for issuers that are being asked.
   ~Identity();
 
   // Tenants::Identify by what is in force at `now`.
-  // Of JSON Web Tokens that are refused, few of one caller are looked at (refused_tokens.h); `peer` says who that is,
-  // and is asked if it matters.
-  absl::StatusOr<TenantPtr> Identify(const Credentials& credentials, absl::Time now, PeerFn peer = NoPeer);
+  // With `peer`, few of the JSON Web Tokens of one caller that are refused are looked at (refused_tokens.h): it says
+  // who that is, and is asked if it matters. Without, as for a call that was let in before, each is.
+  absl::StatusOr<Identified> Identify(const Credentials& credentials, absl::Time now,
+                                      std::optional<PeerFn> peer = std::nullopt);
 
-  // Whether whoever was told this tenant is still one: its name has stood in the file since. Calls go on until they
-  // end, so that one which was let in may be of a tenant that has gone, or whose name is another's now.
+  // Another number whenever something else is in force: what was identified before it changed is to be asked again.
+  uint64_t version() const { return version_.load(); }
+
+  // Whether whoever was told this tenant is still one: its name has stood in the file since. A call that was let in may
+  // be of a tenant that has gone, or whose name is another's now.
   bool IsInForce(const TenantPtr& tenant);
 
   // Tenants::HasUnixUser by what is in force.
   bool HasUnixUser(uint32_t user);
 
-  // Reads the files now; what was wrong, if they are not in force.
+  // Reads the files now; what was wrong, if they are not in force. Has the issuers asked, and does not wait for them.
   absl::Status Reload();
 
  private:
-  Identity(std::string path, std::shared_ptr<spdlog::logger> log, absl::Duration period, ApplyFn apply,
-           ReloadedFn reloaded, Tenants tenants);
+  Identity(std::string path, std::shared_ptr<spdlog::logger> log, absl::Duration period, Hooks hooks,
+           Tenants::ReadKeysFn read);
 
-  absl::Status ReadAgain();
+  absl::Status Start();
+  // The file, with the keys that are here.
+  absl::StatusOr<Tenants> ReadFileNow() const;
+  absl::Status ReloadFiles();
+  absl::Status ReadAgain() ABSL_EXCLUSIVE_LOCKS_REQUIRED(reload_mutex_);
+  std::shared_ptr<const Tenants> InForce();
   void NoteInForce(const NameSet& stayed) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // What of the files can be seen from outside; changes with them.
   std::string Look(const Tenants& tenants) const;
   void WatchUntilStopped();
+  // Whether there are other keys now.
+  bool Ask(const std::vector<KeySource>& sources);
+  void AskUntilStopped();
 
   const std::string path_;
   const std::shared_ptr<spdlog::logger> log_;
   const absl::Duration period_;
-  const ApplyFn apply_;
-  const ReloadedFn reloaded_;
+  const Hooks hooks_;
+  const Tenants::ReadKeysFn read_;
+  KeySets keys_;
   // One Reload at a time.
   absl::Mutex reload_mutex_;
   std::string seen_ ABSL_GUARDED_BY(reload_mutex_);
-  absl::Time read_at_ ABSL_GUARDED_BY(reload_mutex_);
 
   Bell bell_;  // rings for the end
+  Bell ask_;   // rings for what has to be asked, or the end
+  std::atomic<bool> stopping_{false};
+  std::atomic<uint64_t> version_{0};
 
   absl::Mutex mutex_;
   std::shared_ptr<const Tenants> tenants_ ABSL_GUARDED_BY(mutex_);
@@ -96,7 +123,7 @@ class Identity {
   // program.
   absl::flat_hash_map<Sha256, Identified> checked_ ABSL_GUARDED_BY(mutex_);
   RefusedTokens refused_ ABSL_GUARDED_BY(mutex_);
-  std::thread watch_;
+  std::thread watch_, asks_;
 };
 
 }  // namespace kiln::server

@@ -83,6 +83,10 @@ absl::StatusOr<TokenClaims> CheckJwt(absl::string_view token, const std::vector<
     return NotAuthenticated(
         absl::StrCat("the token's issuer, \"", absl::CEscape(name), "\", is none of this server's"));
   }
+  if (issuer->keys.empty()) {
+    return NotAuthenticated(absl::StrCat("the keys of the token's issuer, \"", absl::CEscape(name),
+                                         "\", are not known: it has not answered this server yet"));
+  }
   const std::string algorithm = Text(header, "alg");
   const JsonWebKey* key = KeyOf(*issuer, Text(header, "kid"), algorithm);
   if (key == nullptr) {

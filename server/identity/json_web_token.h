@@ -17,7 +17,7 @@ inline constexpr size_t kMaxTokenBytes = 16 << 10;
 struct TokenIssuer {
   std::string name;
   std::string audience;
-  std::vector<JsonWebKey> keys;
+  std::vector<JsonWebKey> keys;  // none: they could not be had, and none of its tokens counts
   absl::Duration leeway;
 };
 

@@ -3,6 +3,7 @@
 #ifndef KILN_SERVER_IDENTITY_KEY_SOURCE_H_
 #define KILN_SERVER_IDENTITY_KEY_SOURCE_H_
 
+#include <compare>
 #include <cstddef>
 #include <string>
 #include <vector>
@@ -18,6 +19,8 @@ struct KeySource {
   // With a URL. Empty: the machine's own roots; no token.
   std::string ca_file;
   std::string token_file;
+
+  auto operator<=>(const KeySource&) const = default;
 
   // All files that it reads.
   std::vector<std::string> files() const;

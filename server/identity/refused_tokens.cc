@@ -1,6 +1,10 @@
 #include "server/identity/refused_tokens.h"
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
+
 #include <algorithm>
+#include <string>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -16,6 +20,19 @@ absl::Status TooMany(double left, double a_second) {
   return MakeError(std::move(detail), "too many tokens were refused lately, so this one was not looked at; try again");
 }
 
+// Of a peer as gRPC names it, ipv4:1.2.3.4:5 or ipv6:%5B::1%5D:5. Of IPv6, whose users have 2^64 addresses each, the
+// network.
+std::string AddressOf(absl::string_view peer) {
+  const absl::string_view address = peer.substr(0, peer.rfind(':'));
+  constexpr absl::string_view kBegin = "ipv6:%5B", kEnd = "%5D";
+  if (!absl::StartsWith(address, kBegin) || !absl::EndsWith(address, kEnd)) return std::string(address);
+  const std::string number(address.substr(kBegin.size(), address.size() - kBegin.size() - kEnd.size()));
+  in6_addr parsed = {};
+  if (inet_pton(AF_INET6, number.substr(0, number.find('%')).c_str(), &parsed) != 1) return std::string(address);
+  constexpr size_t kNetworkBytes = 8;
+  return std::string(reinterpret_cast<const char*>(&parsed), kNetworkBytes);
+}
+
 }  // namespace
 
 void RefusedTokens::Fill(Budget& budget, double a_second, absl::Time now) {
@@ -26,12 +43,12 @@ void RefusedTokens::Fill(Budget& budget, double a_second, absl::Time now) {
 
 RefusedTokens::Budget* RefusedTokens::OfAddress(absl::string_view peer, absl::Time now) {
   if (peer.empty() || absl::StartsWith(peer, "unix")) return nullptr;
-  // Without the port. Whoever has so many addresses that all are forgotten has the budget of all.
-  const absl::string_view address = peer.substr(0, peer.rfind(':'));
+  // Whoever has so many addresses that all are forgotten has the budget of all.
+  const std::string address = AddressOf(peer);
   auto found = addresses_.find(address);
   if (found == addresses_.end()) {
     if (addresses_.size() >= kMostAddresses) addresses_.clear();
-    found = addresses_.emplace(address, Budget{kOfAddress, now}).first;
+    found = addresses_.emplace(address, Budget{kOfAddress, now, absl::InfinitePast()}).first;
   }
   Fill(found->second, kOfAddress, now);
   return &found->second;
@@ -43,15 +60,20 @@ absl::Status RefusedTokens::Check(const Sha256& token, absl::string_view peer, a
     tokens_.erase(found);
   }
   Fill(all_, kOfAll, now);
-  if (const Budget* own = OfAddress(peer, now); own != nullptr && own->left < 1) return TooMany(own->left, kOfAddress);
-  return all_.left < 1 ? TooMany(all_.left, kOfAll) : absl::OkStatus();
+  const Budget* const own = OfAddress(peer, now);
+  if (own != nullptr && own->left < 1) return TooMany(own->left, kOfAddress);
+  const bool is_quiet = own != nullptr && now - own->refused >= kRemembered;
+  return all_.left >= 1 || is_quiet ? absl::OkStatus() : TooMany(all_.left, kOfAll);
 }
 
 void RefusedTokens::Note(const Sha256& token, absl::string_view peer, absl::Status why, absl::Time now) {
   // Calls that were looked at side by side may take a little more than there was.
   Fill(all_, kOfAll, now);
   all_.left -= 1;
-  if (Budget* const own = OfAddress(peer, now); own != nullptr) own->left -= 1;
+  if (Budget* const own = OfAddress(peer, now); own != nullptr) {
+    own->left -= 1;
+    own->refused = now;
+  }
   if (tokens_.size() >= kMostTokens) tokens_.clear();
   tokens_.insert_or_assign(token, Refused{std::move(why), now + kRemembered});
 }

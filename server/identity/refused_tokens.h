@@ -20,14 +20,15 @@ namespace kiln::server {
 // Not safe from several threads at once. `now` is of SteadyNow().
 class RefusedTokens {
  public:
-  // A second's, and so many may come at once: at most a sixth of a core.
+  // A second's, and so many may come at once: at most a sixth of a core. Where all is used up, one is looked at of an
+  // address of which none was refused for a second: whoever floods the port locks nobody else out.
   static constexpr double kOfAll = 2000, kOfAddress = 500;
   // A token that is not valid yet may be soon.
   static constexpr absl::Duration kRemembered = absl::Seconds(1);
   static constexpr size_t kMostTokens = 4096, kMostAddresses = 4096;
 
   // OK if the token is to be looked at; else NOT_AUTHENTICATED: what it was refused for, or that too many were, with
-  // the time to wait. `peer` is as gRPC names it; callers of a Unix socket, behind which a proxy may have everybody,
+  // the time to wait. `peer` is as gRPC names it; an IPv6 network of 64 bits is one address; callers of a Unix socket, behind which a proxy may have everybody,
   // count among all alone.
   absl::Status Check(const Sha256& token, absl::string_view peer, absl::Time now);
   // It was looked at, and refused.
@@ -40,6 +41,7 @@ class RefusedTokens {
   struct Budget {
     double left = 0;
     absl::Time at;
+    absl::Time refused = absl::InfinitePast();  // when one was, last
   };
   struct Refused {
     absl::Status why;

@@ -52,9 +52,25 @@ TEST_F(RefusedTokensTest, OfFiftyThousandOfOneAddressFewAreLookedAt) {
 
 TEST_F(RefusedTokensTest, ManyAddressesShareOneBudget) {
   int looked = 0;
-  for (int i = 0; i < 10'000; ++i) looked += Forged(absl::StrCat("ipv6:%5B2001:db8::", i, "%5D:443"), kStart);
+  for (int i = 0; i < 10'000; ++i) looked += Forged(absl::StrCat("ipv4:10.0.0.", i % 10, ":443"), kStart);
   EXPECT_EQ(looked, RefusedTokens::kOfAll);
-  EXPECT_EQ(Looked(10'000, "ipv4:10.0.0.7:1", kStart + absl::Milliseconds(100)), RefusedTokens::kOfAll / 10);
+  EXPECT_EQ(Looked(1000, "ipv4:10.0.0.7:1", kStart + absl::Milliseconds(100)), RefusedTokens::kOfAll / 10);
+}
+
+TEST_F(RefusedTokensTest, AnAddressOfWhichNoneWasRefusedIsNotLockedOut) {
+  while (Forged(absl::StrCat("ipv4:10.0.0.", forged_ % 10, ":443"), kStart)) {
+  }
+  EXPECT_EQ(Looked(10, "ipv4:10.0.1.1:1", kStart), 1);
+  EXPECT_TRUE(refused_.Check(Sha256Of("good"), "ipv4:10.0.1.2:1", kStart).ok());
+  EXPECT_FALSE(refused_.Check(Sha256Of("good"), "ipv4:10.0.0.7:1", kStart).ok());
+}
+
+// Whoever has one has all of its 2^64 addresses.
+TEST_F(RefusedTokensTest, ANetworkOfIpv6IsOneAddress) {
+  int looked = 0;
+  for (int i = 0; i < 10'000; ++i) looked += Forged(absl::StrCat("ipv6:%5B2001:db8::", i, "%5D:443"), kStart);
+  EXPECT_EQ(looked, RefusedTokens::kOfAddress);
+  EXPECT_TRUE(Forged("ipv6:%5B2001:db8:0:1::7%5D:443", kStart));
 }
 
 TEST_F(RefusedTokensTest, BehindASocketThereAreNoAddresses) {

@@ -86,7 +86,8 @@ absl::string_view BearerToken(absl::string_view authorization) {
 
 class Tenants::Builder {
  public:
-  Builder(const v1::Tenants& file, const ReadKeysFn& read) : file_(file), read_(read) {}
+  Builder(const v1::Tenants& file, const ReadKeysFn& read, WithoutKeys without_keys)
+      : file_(file), read_(read), without_keys_(without_keys) {}
 
   absl::StatusOr<Tenants> Build() && {
     for (const v1::Issuer& issuer : file_.issuer()) KILN_RETURN_IF_ERROR(AddIssuer(issuer));
@@ -122,14 +123,23 @@ class Tenants::Builder {
     if (refresh < kMinRefresh || refresh > kMaxRefresh) {
       return bad(absl::StrCat("jwks_refresh_seconds is ", refresh, "; from ", kMinRefresh, " to ", kMaxRefresh));
     }
-    const auto text = read_(source);
-    if (!text.ok()) return bad(text.status().message());
-    auto keys = ParseJsonWebKeys(*text);
-    if (!keys.ok()) return bad(absl::StrCat(asks ? source.url : source.file, ": ", keys.status().message()));
+    // No server of keys has to be asked to know that.
+    if (absl::Status url = asks ? CheckKeyUrl(source.url) : absl::OkStatus(); !url.ok()) return bad(url.message());
+    std::vector<JsonWebKey> keys;
+    if (const auto text = read_(source); text.ok()) {
+      auto parsed = ParseJsonWebKeys(*text);
+      if (!parsed.ok()) return bad(absl::StrCat(asks ? source.url : source.file, ": ", parsed.status().message()));
+      keys = *std::move(parsed);
+    } else if (!asks || without_keys_ == WithoutKeys::kIsAFault) {
+      return bad(text.status().message());
+    }
     for (std::string& file : source.files()) made_.files_.push_back(std::move(file));
-    if (asks) made_.refresh_ = std::min(made_.refresh_, absl::Seconds(refresh));
+    if (asks) {
+      made_.refresh_ = std::min(made_.refresh_, absl::Seconds(refresh));
+      made_.sources_.push_back(source);
+    }
     made_.issuers_.push_back(
-        {issuer.name(), issuer.audience(), *std::move(keys), absl::Seconds(issuer.leeway_seconds())});
+        {issuer.name(), issuer.audience(), std::move(keys), absl::Seconds(issuer.leeway_seconds())});
     return absl::OkStatus();
   }
 
@@ -278,16 +288,17 @@ class Tenants::Builder {
 
   const v1::Tenants& file_;
   const ReadKeysFn& read_;
+  const WithoutKeys without_keys_;
   Tenants made_;
 };
 
-absl::StatusOr<Tenants> Tenants::Parse(absl::string_view text, const ReadKeysFn& read) {
+absl::StatusOr<Tenants> Tenants::Parse(absl::string_view text, const ReadKeysFn& read, WithoutKeys without_keys) {
   FirstFault fault;
   google::protobuf::TextFormat::Parser parser;
   parser.RecordErrorsTo(&fault);
   v1::Tenants file;
   if (!parser.ParseFromString(std::string(text), &file)) return BadTenants(fault.text);
-  return Builder(file, read).Build();
+  return Builder(file, read, without_keys).Build();
 }
 
 TenantPtr Tenants::Find(const Patterns& patterns, absl::string_view text) {

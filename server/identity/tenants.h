@@ -8,7 +8,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
@@ -19,6 +18,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "server/identity/json_web_token.h"
+#include "server/identity/key_sets.h"
 #include "server/identity/key_source.h"
 #include "server/identity/tenant.h"
 
@@ -46,12 +46,15 @@ struct Identified {
 
 class Tenants {
  public:
-  // ReadKeys (key_source.h), or a test's.
-  using ReadKeysFn = std::function<absl::StatusOr<std::string>(const KeySource&)>;
+  using ReadKeysFn = KeySets::ReadKeysFn;
+
+  // What an issuer whose keys do not come by its URL is: a fault of the file, or an issuer of which no token counts.
+  enum class WithoutKeys : unsigned char { kIsAFault, kHasNoTokens };
 
   // `text` is a kiln.v1.Tenants in text format. BAD_ARGUMENT with the field "tenants" that
   // says where the first fault is.
-  static absl::StatusOr<Tenants> Parse(absl::string_view text, const ReadKeysFn& read);
+  static absl::StatusOr<Tenants> Parse(absl::string_view text, const ReadKeysFn& read,
+                                       WithoutKeys without_keys = WithoutKeys::kIsAFault);
 
   // NOT_AUTHENTICATED if nobody is known by these, or nothing was brought. A bearer token
   // goes before a certificate or a user: one that is wrong is refused, whatever else there is.
@@ -64,6 +67,8 @@ class Tenants {
   const std::vector<TenantPtr>& all() const { return tenants_; }
   // Files that the text names.
   const std::vector<std::string>& files() const { return files_; }
+  // Where keys come from by a URL.
+  const std::vector<KeySource>& sources() const { return sources_; }
   // After so long, keys that were had by a URL are to be asked for again.
   absl::Duration refresh() const { return refresh_; }
 
@@ -84,6 +89,7 @@ class Tenants {
   std::vector<TokenIssuer> issuers_;
   absl::flat_hash_map<std::string, Patterns> subjects_;  // by issuer
   std::vector<std::string> files_;
+  std::vector<KeySource> sources_;
   absl::Duration refresh_ = absl::InfiniteDuration();
 };
 

@@ -244,7 +244,7 @@ class IdentityTest : public testing::Test {
   }
   std::string NameOf(const std::string& authorization) {
     const auto tenant = identity_->Identify({authorization, {}}, kNow);
-    return tenant.ok() ? (*tenant)->name : "";
+    return tenant.ok() ? tenant->tenant->name : "";
   }
   void Open(absl::Duration period) {
     auto identity = Identity::Open(path_, log_, period);
@@ -281,7 +281,7 @@ TEST_F(IdentityTest, AccountsGetTheLimitsThatAreInForce) {
   Write(absl::StrCat(quota, With("a", "one"),
                      "tenant { name: \"b\" certificate: \"b\" quota { handles: 9 } weight: 3 class: INTERACTIVE }"));
   Accounts accounts;
-  const auto apply = [&accounts](const std::vector<TenantPtr>& tenants, const Identity::NameSet&) {
+  const auto apply = [&accounts](const std::vector<TenantPtr>& tenants) {
     for (const TenantPtr& tenant : tenants) {
       if (tenant->quota[static_cast<size_t>(Quota::kHandles)] == 99) return absl::UnknownError("no room");
     }
@@ -291,7 +291,7 @@ TEST_F(IdentityTest, AccountsGetTheLimitsThatAreInForce) {
     }
     return absl::OkStatus();
   };
-  auto identity = Identity::Open(path_, log_, absl::Hours(1), apply);
+  auto identity = Identity::Open(path_, log_, absl::Hours(1), {.apply = apply});
   ASSERT_TRUE(identity.ok()) << identity.status();
   EXPECT_EQ(accounts.Of("a")->limit(Quota::kHandles), 7u);
   EXPECT_EQ(accounts.Of("b")->limit(Quota::kHandles), 9u);
@@ -314,36 +314,38 @@ TEST_F(IdentityTest, AccountsGetTheLimitsThatAreInForce) {
   EXPECT_EQ((*identity)->Reload().message(), "no room");
   EXPECT_EQ(accounts.Of("a")->limit(Quota::kHandles), 4u);
   EXPECT_TRUE((*identity)->Identify({"Bearer one", {}}, absl::Now()).ok());
-  EXPECT_FALSE(Identity::Open(path_, log_, absl::Hours(1), apply).ok());
+  EXPECT_FALSE(Identity::Open(path_, log_, absl::Hours(1), {.apply = apply}).ok());
 }
 
 TEST_F(IdentityTest, ATenantThatHasGoneIsNotWhoComesBackUnderItsName) {
-  std::string stayed;
-  const auto apply = [&stayed](const std::vector<TenantPtr>&, const Identity::NameSet& names) {
+  std::string stayed, left;
+  const auto in_force = [&](const Identity::NameSet& names, const Identity::NameSet& gone) {
     stayed = absl::StrJoin(names, " ");
-    return absl::OkStatus();
+    left = absl::StrJoin(gone, " ");
   };
   Write(With("a", "one") + With("b", "two"));
-  auto opened = Identity::Open(path_, log_, absl::Hours(1), apply);
+  auto opened = Identity::Open(path_, log_, absl::Hours(1), {.in_force = in_force});
   ASSERT_TRUE(opened.ok()) << opened.status();
   identity_ = *std::move(opened);
   EXPECT_EQ(stayed, "");
-  const TenantPtr a = *identity_->Identify({"Bearer one", {}}, kNow),
-                  b = *identity_->Identify({"Bearer two", {}}, kNow);
+  const TenantPtr a = identity_->Identify({"Bearer one", {}}, kNow)->tenant,
+                  b = identity_->Identify({"Bearer two", {}}, kNow)->tenant;
   EXPECT_TRUE(identity_->IsInForce(a));
   EXPECT_TRUE(identity_->Reload().ok());
   EXPECT_EQ(stayed, "a b");
+  EXPECT_EQ(left, "");
   EXPECT_TRUE(identity_->IsInForce(a));  // another object of the same tenant is what Identify() says now
   Write(With("b", "two"));
   EXPECT_TRUE(identity_->Reload().ok());
   EXPECT_EQ(stayed, "b");
+  EXPECT_EQ(left, "a");
   EXPECT_FALSE(identity_->IsInForce(a));
   Write(With("a", "three") + With("b", "two"));
   EXPECT_TRUE(identity_->Reload().ok());
   EXPECT_EQ(stayed, "b");
   EXPECT_FALSE(identity_->IsInForce(a));
   EXPECT_TRUE(identity_->IsInForce(b));
-  EXPECT_TRUE(identity_->IsInForce(*identity_->Identify({"Bearer three", {}}, kNow)));
+  EXPECT_TRUE(identity_->IsInForce(identity_->Identify({"Bearer three", {}}, kNow)->tenant));
 }
 
 TEST_F(IdentityTest, AFileThatChangesIsReadByItself) {

@@ -24,12 +24,15 @@ constexpr const char* kCertificateNames[] = {"peer_uri", "peer_dns"};
 
 }  // namespace
 
-absl::StatusOr<TenantPtr> Identify(Identity& identity, const grpc::ServerContextBase& context) {
+absl::StatusOr<Identified> Identify(Identity& identity, const grpc::ServerContextBase& context, absl::Time now,
+                                    Attempts attempts) {
   Credentials credentials;
   const auto& metadata = context.client_metadata();
   if (const auto header = metadata.find("authorization"); header != metadata.end()) {
     credentials.authorization = View(header->second);
-    return identity.Identify(credentials, absl::Now(), [&context] { return context.peer(); });
+    const auto peer = [&context] { return context.peer(); };
+    return identity.Identify(credentials, now,
+                             attempts == Attempts::kBounded ? std::optional<Identity::PeerFn>(peer) : std::nullopt);
   }
   const auto connection = context.auth_context();
   std::vector<grpc::string_ref> names;
@@ -41,7 +44,7 @@ absl::StatusOr<TenantPtr> Identify(Identity& identity, const grpc::ServerContext
     }
   }
   if (connection != nullptr) credentials.unix_user = UnixUsers::UserOf(*connection);
-  return identity.Identify(credentials, absl::Now());
+  return identity.Identify(credentials, now);
 }
 
 CallTrace BeginTrace(const ServiceEnv& env, const grpc::CallbackServerContext& context) {
@@ -78,9 +81,11 @@ absl::StatusOr<Admitted> Admit(const Arrival& arrival, Right right) {
     }
     return why;
   };
-  auto tenant = Identify(*env.identity, *arrival.context);
-  if (!tenant.ok()) return refused("", std::move(tenant).status());
-  admitted.tenant_ = *std::move(tenant);
+  admitted.known_by_ = env.identity->version();
+  auto identified = Identify(*env.identity, *arrival.context, absl::Now());
+  if (!identified.ok()) return refused("", std::move(identified).status());
+  admitted.tenant_ = std::move(identified->tenant);
+  admitted.known_until_ = identified->until;
   const std::string& name = admitted.tenant_->name;
   if (!admitted.tenant_->Has(right)) return refused(name, WithoutRight(*admitted.tenant_, right));
   if (audit != nullptr) audit->Known(name, arrival.context->peer(), arrival.begin);
@@ -94,6 +99,21 @@ absl::StatusOr<Admitted> Admit(const Arrival& arrival, Right right) {
   if (paid.ok()) return admitted;
   admitted.account_->CountRefusal();
   return refused(name, std::move(paid));
+}
+
+bool IsStale(const Arrival& arrival, uint64_t known_by) { return arrival.env->identity->version() != known_by; }
+
+absl::StatusOr<absl::Time> AdmitAgain(const Arrival& arrival, const TenantPtr& tenant, absl::Time now) {
+  Identity& identity = *arrival.env->identity;
+  KILN_ASSIGN_OR_RETURN(const Identified identified, Identify(identity, *arrival.context, now, Attempts::kAny));
+  if (identified.tenant->name != tenant->name || !identity.IsInForce(tenant)) {
+    return NotAuthenticated(
+        "the tenant that this call is of has been taken out of the file, or its credentials given "
+        "to another");
+  }
+  const Right right = RpcRows()[arrival.method.number].right;
+  if (!identified.tenant->Has(right)) return WithoutRight(*identified.tenant, right);
+  return identified.until;
 }
 
 }  // namespace kiln::server

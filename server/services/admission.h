@@ -21,6 +21,8 @@
 
 namespace kiln::server {
 
+struct Identified;  // server/identity/tenants.h
+
 // Where a call stands in its caller's trace, by its metadata, or in one of its own.
 CallTrace BeginTrace(const ServiceEnv& env, const grpc::CallbackServerContext& context);
 
@@ -33,8 +35,11 @@ struct Arrival {
   CallTrace trace = BeginTrace(*env, *context);
 };
 
-// Who calls, by what the call and its connection show. NOT_AUTHENTICATED.
-absl::StatusOr<TenantPtr> Identify(Identity& identity, const grpc::ServerContextBase& context);
+// Who calls, by what the call and its connection show, and until when that counts. NOT_AUTHENTICATED.
+// Strangers' attempts are bounded (identity/refused_tokens.h); a call that was let in before is none.
+enum class Attempts { kBounded, kAny };
+absl::StatusOr<Identified> Identify(Identity& identity, const grpc::ServerContextBase& context, absl::Time now,
+                                    Attempts attempts = Attempts::kBounded);
 
 // A call that was let in: the gate counts it until this goes.
 class Admitted {
@@ -47,6 +52,9 @@ class Admitted {
   const grpc::CallbackServerContext& context() const { return *arrival_.context; }
   // Who asks; null where the server does not want to know.
   const TenantPtr& tenant() const { return tenant_; }
+  // Until when what it brought counts, and what was in force as that was looked at (Identity::version).
+  absl::Time known_until() const { return known_until_; }
+  uint64_t known_by() const { return known_by_; }
   absl::string_view tenant_name() const { return tenant_ == nullptr ? "" : absl::string_view(tenant_->name); }
   // Its account; null for a caller without quotas.
   Account* account() const { return account_; }
@@ -67,6 +75,8 @@ class Admitted {
   Arrival arrival_;
   std::unique_ptr<Gate, Leave> inside_;
   TenantPtr tenant_;
+  absl::Time known_until_ = absl::InfiniteFuture();
+  uint64_t known_by_ = 0;
   Account* account_ = nullptr;
   Charge in_flight_;
   std::unique_ptr<Bytes> bytes_;
@@ -81,6 +91,13 @@ absl::Status WithoutRight(const Tenant& tenant, Right right);
 absl::StatusOr<Admitted> Admit(const Arrival& arrival, Right right);
 
 absl::Status ShuttingDown();
+
+// Whether something else is in force than when a caller was known by this (Admitted::known_by).
+bool IsStale(const Arrival& arrival, uint64_t known_by);
+
+// Whether the caller of `arrival`, who was this tenant as it came, still is, and has the right that it needs; until
+// when that counts. NOT_AUTHENTICATED or NOT_ALLOWED.
+absl::StatusOr<absl::Time> AdmitAgain(const Arrival& arrival, const TenantPtr& tenant, absl::Time now);
 
 }  // namespace kiln::server
 

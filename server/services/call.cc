@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "server/engine/programs/compile_pool.h"
 #include "server/engine/sessions/session_table.h"
+#include "server/identity/identity.h"
 #include "server/logs/call_log.h"
 #include "server/logs/logs.h"
 #include "server/messages/status.h"
@@ -105,14 +106,26 @@ void CountEnd(const Arrival& arrival, const Ending& ending, const grpc::Status& 
   if (ending.account != nullptr && IsForALimit(status)) ending.account->CountRefusal();
 }
 
+absl::Status CheckInForce(const Admitted& admitted) {
+  Identity* const identity = admitted.env().identity;
+  if (identity == nullptr || admitted.tenant() == nullptr || identity->IsInForce(admitted.tenant()))
+    return absl::OkStatus();
+  return NotAuthenticated("the tenant of this call has been taken out of the file");
+}
+
 absl::StatusOr<SessionPtr> SessionOf(const Admitted& admitted) {
   SessionTable& sessions = admitted.env().engine.sessions();
   const auto& metadata = admitted.context().client_metadata();
   const auto header = metadata.find(kSessionHeader);
+  SessionPtr session;
   if (header != metadata.end()) {
-    return sessions.Find({header->second.data(), header->second.size()}, admitted.tenant_name());
+    KILN_ASSIGN_OR_RETURN(session,
+                          sessions.Find({header->second.data(), header->second.size()}, admitted.tenant_name()));
+  } else if (admitted.tenant() != nullptr) {
+    session = sessions.HomeOf(admitted.tenant()->name);
   }
-  return admitted.tenant() == nullptr ? SessionPtr() : sessions.HomeOf(admitted.tenant()->name);
+  KILN_RETURN_IF_ERROR(CheckInForce(admitted));
+  return session;
 }
 
 absl::Status CheckNeeds(Needs needs, const ServiceEnv& env, const Session* caller, const Control& control) {

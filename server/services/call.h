@@ -9,6 +9,8 @@
 #include <grpcpp/grpcpp.h>
 
 #include <atomic>
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -23,6 +25,7 @@
 #include "server/services/admission.h"
 #include "server/services/env.h"
 #include "server/services/requests/codec.h"
+#include "server/services/requests/open_calls.h"
 #include "server/services/requests/request_pool.h"
 #include "server/trace/parts.h"
 
@@ -48,8 +51,12 @@ inline absl::Time DeadlineOf(const grpc::CallbackServerContext& context) {
   return SteadyNow() + absl::Seconds(left.tv_sec) + absl::Nanoseconds(left.tv_nsec);
 }
 
+// NOT_AUTHENTICATED if the tenant of a call has left the file since it came. Asked after something was found or made by
+// the tenant's name, it says that this was not another's, who has come under the same name.
+absl::Status CheckInForce(const Admitted& admitted);
+
 // The session under which a call is made. Without kSessionHeader that of its tenant, or null
-// if there is none; UnknownSession() if the tenant has none with its token.
+// if there is none; UnknownSession() if the tenant has none with its token; CheckInForce().
 absl::StatusOr<SessionPtr> SessionOf(const Admitted& admitted);
 
 // Whose turn it is among those whose large requests wait: a tenant's; without tenants a
@@ -87,6 +94,58 @@ absl::Status CheckNeeds(Needs needs, const ServiceEnv& env, const Session* calle
 // What is our own fault is logged: it is for us to read about, too.
 grpc::Status ToGrpcAndLog(const ServiceEnv& env, const absl::Status& status);
 
+// A reactor of gRPC's whose call can be ended from here: when its caller is not known any more, it is told that it is
+// cancelled, as if its client had gone, and ends with why. So each kind of call knows one way to end early.
+template <typename Reactor>
+class Revocable : public Reactor, private OpenCalls::Call {
+ public:
+  // As OnDone: gRPC is done with the call, and nobody else calls any more.
+  virtual void OnEnd() = 0;
+
+  // From now on it is ended if its caller is not `tenant` any more. By whoever has made it, before gRPC has it, which
+  // until then does not end it; of one that has ended in the meantime, nothing.
+  void EndWithout(const Arrival& arrival, const TenantPtr& tenant, absl::Time until, uint64_t known_by) {
+    OpenCalls* const calls = arrival.env->open_calls;
+    if (calls == nullptr || tenant == nullptr || ending_.load(std::memory_order_relaxed)) return;
+    arrival_ = arrival;
+    tenant_ = tenant;
+    listed_ = true;
+    calls->Add(this, until, IsStale(arrival, known_by));
+  }
+
+  // What it ends with, where it would with `status`.
+  absl::Status Ends(const absl::Status& status) {
+    ending_.store(true, std::memory_order_relaxed);
+    if (status.ok() || !revoked_.load(std::memory_order_acquire)) return status;
+    const auto detail = DetailOf(status);
+    return detail.has_value() && detail->code() == v1::CALL_CANCELLED ? why_ : status;
+  }
+
+ private:
+  Let LookAgain(absl::Time now) override {
+    auto until = AdmitAgain(*arrival_, tenant_, now);
+    return until.ok() ? Let{absl::OkStatus(), *until} : Let{until.status(), {}};
+  }
+  void Revoke(const absl::Status& why) override {
+    why_ = why;
+    revoked_.store(true, std::memory_order_release);
+    this->OnCancel();
+  }
+  void CutOff() override { arrival_->context->TryCancel(); }
+
+  void OnDone() final {
+    if (listed_) arrival_->env->open_calls->Remove(this);
+    OnEnd();
+  }
+
+  // Once it is listed.
+  std::optional<Arrival> arrival_;
+  TenantPtr tenant_;
+  bool listed_ = false;
+  std::atomic<bool> ending_{false}, revoked_{false};
+  absl::Status why_;  // once revoked_
+};
+
 // A call that has come so far, for metrics and traces.
 struct Ending {
   Account* account = nullptr;  // of who asked, if that is known
@@ -99,14 +158,15 @@ void CountEnd(const Arrival& arrival, const Ending& ending, const grpc::Status& 
 
 // Ends a call of any kind, and counts it.
 template <typename Reactor>
-void FinishWith(Reactor& reactor, const Arrival& arrival, const Ending& ending, const absl::Status& status) {
+void FinishWith(Revocable<Reactor>& reactor, const Arrival& arrival, const Ending& ending, const absl::Status& result) {
+  const absl::Status status = reactor.Ends(result);
   const grpc::Status wire = ToGrpcAndLog(*arrival.env, status);
   CountEnd(arrival, ending, wire, status);
   reactor.Finish(wire);
 }
 // One that was let in.
 template <typename Reactor>
-void FinishWith(Reactor& reactor, const Admitted& admitted, const absl::Status& status) {
+void FinishWith(Revocable<Reactor>& reactor, const Admitted& admitted, const absl::Status& status) {
   Ending ending = {admitted.account(), {}};
   if (const Admitted::Bytes* bytes = admitted.bytes(); bytes != nullptr) {
     ending.received_bytes = bytes->received.load(std::memory_order_relaxed);
@@ -135,7 +195,7 @@ inline void CountSent(const Admitted& admitted, const grpc::ByteBuffer& message)
 // Lives until gRPC is done with the call. Reply is called exactly once, from any
 // thread; nothing of the call may be touched after it.
 template <typename Request, typename Response>
-class UnaryCall final : public grpc::ServerUnaryReactor {
+class UnaryCall final : public Revocable<grpc::ServerUnaryReactor> {
  public:
   UnaryCall(const Arrival& arrival, Right right, grpc::ByteBuffer& answer)
       : arrival_(arrival), admitted_(Admit(arrival, right)), answer_(answer) {
@@ -156,6 +216,11 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
       status = env().requests.Offer(CallerOf(*admitted_), bytes.Length(), [this, &bytes, body] { Run(bytes, body); });
     }
     if (!status.ok()) Reply(std::move(status));
+  }
+
+  // After Begin.
+  void EndWithoutCaller() {
+    if (admitted_.ok()) EndWithout(arrival_, tenant(), admitted_->known_until(), admitted_->known_by());
   }
 
   const ServiceEnv& env() const { return *arrival_.env; }
@@ -239,7 +304,7 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
   }
 
   void OnCancel() override { cancelled_.store(true, std::memory_order_relaxed); }
-  void OnDone() override {
+  void OnEnd() override {
     Gate* const refused = admitted_.ok() ? nullptr : &env().gate;
     delete this;
     if (refused != nullptr) refused->Leave();
@@ -265,6 +330,7 @@ grpc::ServerUnaryReactor* Serve(const Arrival& arrival, Right right, const grpc:
                                 grpc::ByteBuffer& response, void (*body)(UnaryCall<Request, Response>&)) {
   auto* call = new UnaryCall<Request, Response>(arrival, right, response);
   call->Begin(request, body);
+  call->EndWithoutCaller();
   return call;
 }
 

@@ -126,7 +126,7 @@ class CarryStream : public Reactor {
     }
     FinishWith(static_cast<Reactor&>(*this), *admitted_, Gone());
   }
-  void OnDone() override {
+  void OnEnd() override {
     silence_->End();
     admitted_.reset();  // work does not hold up the end of a server
     Release();

@@ -117,7 +117,7 @@ class DeviceWatch::Watcher final : public DownloadReactor {
 
   void OnCancel() override { End(MakeError(v1::CALL_CANCELLED, "the client went away")); }
 
-  void OnDone() override {
+  void OnEnd() override {
     watch_.Remove(this);
     delete this;
   }

@@ -17,6 +17,7 @@
 #include "base/clock.h"
 #include "kiln/v1/device_service.pb.h"
 #include "server/services/admission.h"
+#include "server/services/call.h"
 
 namespace kiln::server {
 
@@ -32,7 +33,7 @@ class DeviceWatch {
 
   // A stream that begins with the state of every device. It ends when the client goes
   // or the server stops (SHUTTING_DOWN). One too many: OUT_OF_MEMORY, limit "watchers".
-  grpc::ServerWriteReactor<grpc::ByteBuffer>* Start(Admitted admitted, const grpc::ByteBuffer& request);
+  Revocable<grpc::ServerWriteReactor<grpc::ByteBuffer>>* Start(Admitted admitted, const grpc::ByteBuffer& request);
 
  private:
   class Watcher;

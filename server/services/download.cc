@@ -153,8 +153,13 @@ class Download final : public DownloadReactor {
   }
 
   // What waits for its turn does so no longer.
-  void OnCancel() override { cancelled_.store(true, std::memory_order_relaxed); }
-  void OnDone() override { delete this; }
+  void OnCancel() override {
+    cancelled_.store(true, std::memory_order_relaxed);
+    mutex_.Lock();
+    if (!ending_.has_value()) ending_ = MakeError(v1::CALL_CANCELLED, "the call was cancelled");
+    PumpAndUnlock();
+  }
+  void OnEnd() override { delete this; }
 
   const Admitted admitted_;
   Charge charge_;

@@ -7,6 +7,7 @@
 #include "server/engine/engine.h"
 #include "server/files/loader.h"
 #include "server/services/requests/gate.h"
+#include "server/services/requests/open_calls.h"
 #include "server/services/requests/request_pool.h"
 #include "server/shared_memory/listener.h"
 
@@ -35,6 +36,7 @@ struct ServiceEnv {
   ModelRepository* models;      // null where there is no folder of models
   NamedRegions* named_regions;  // null where no shared memory is taken by name
   const HttpPeers* http_peers;  // null where nobody wants to know for whom the port for HTTP calls
+  OpenCalls* open_calls;        // null where whoever reaches the port may do all
 };
 
 }  // namespace kiln::server

@@ -83,6 +83,8 @@ class ReflectionStream final : public StreamReactor, public Gate::Watcher {
   }
 
  private:
+  static absl::Status Cancelled() { return MakeError(v1::CALL_CANCELLED, "the call was cancelled"); }
+
   absl::Status Take(ServerReflectionRequest& request) {
     KILN_RETURN_IF_ERROR(Spend(admitted_->account(), Quota::kRequests, 1));
     KILN_RETURN_IF_ERROR(CheckSmall(incoming_));
@@ -111,10 +113,17 @@ class ReflectionStream final : public StreamReactor, public Gate::Watcher {
     outgoing_.Clear();
     if (!ok) return End(MakeError(v1::CALL_CANCELLED, "the connection is gone"));
     if (closing_) return End(ShuttingDown());
+    if (cancelled_) return End(Cancelled());
     Read();
   }
 
-  void OnDone() override {
+  void OnCancel() override {
+    absl::MutexLock lock(&mutex_);
+    cancelled_ = true;
+    if (reading_ && !ended_) End(Cancelled());
+  }
+
+  void OnEnd() override {
     charge_.Release();
     admitted_.reset();
     self_.reset();  // and with it, perhaps, this
@@ -138,6 +147,7 @@ class ReflectionStream final : public StreamReactor, public Gate::Watcher {
   absl::Mutex mutex_;
   bool reading_ ABSL_GUARDED_BY(mutex_) = false;
   bool closing_ ABSL_GUARDED_BY(mutex_) = false;
+  bool cancelled_ ABSL_GUARDED_BY(mutex_) = false;
   bool ended_ ABSL_GUARDED_BY(mutex_) = false;
 };
 

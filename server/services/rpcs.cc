@@ -58,7 +58,7 @@ class Refusal final : public Reactor {
     gate_.Stay();
     FinishWith(*this, arrival, {}, status);
   }
-  void OnDone() override {
+  void OnEnd() override {
     gate_.Leave();
     delete this;
   }
@@ -71,7 +71,12 @@ template <typename Reactor, typename Begin>
 Reactor* Stream(const Arrival& arrival, Right right, Begin begin) {
   auto admitted = Admit(arrival, right);
   if (!admitted.ok()) return new Refusal<Reactor>(arrival, admitted.status());
-  return begin(*std::move(admitted));
+  const TenantPtr tenant = admitted->tenant();
+  const absl::Time until = admitted->known_until();
+  const uint64_t known_by = admitted->known_by();
+  Reactor* const reactor = begin(*std::move(admitted));
+  reactor->EndWithout(arrival, tenant, until, known_by);
+  return reactor;
 }
 
 template <typename Reactor>
@@ -122,7 +127,7 @@ using Same = Service;
 #define KILN_SERVE_NO_UNARY(Service, Rpc, right)                                                                  \
   grpc::ServerUnaryReactor* Rpc(grpc::CallbackServerContext* context, const grpc::ByteBuffer*, grpc::ByteBuffer*) \
       override {                                                                                                  \
-    return Unserved<grpc::ServerUnaryReactor>(KILN_ARRIVAL(Service, Rpc), right, #Service "." #Rpc);              \
+    return Unserved<Revocable<grpc::ServerUnaryReactor>>(KILN_ARRIVAL(Service, Rpc), right, #Service "." #Rpc);   \
   }
 #define KILN_SERVE_NO_UPLOAD(Service, Rpc, right)                                         \
   UploadReactor* Rpc(grpc::CallbackServerContext* context, grpc::ByteBuffer*) override {  \

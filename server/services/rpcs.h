@@ -154,9 +154,9 @@ absl::string_view MethodName(size_t row);
 // All services, for a grpc::ServerBuilder; reflection, if it is wanted. What `env` names outlives them.
 std::vector<std::unique_ptr<grpc::Service>> MakeServices(const ServiceEnv& env, bool reflection);
 
-using UploadReactor = grpc::ServerReadReactor<grpc::ByteBuffer>;
-using DownloadReactor = grpc::ServerWriteReactor<grpc::ByteBuffer>;
-using StreamReactor = grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>;
+using UploadReactor = Revocable<grpc::ServerReadReactor<grpc::ByteBuffer>>;
+using DownloadReactor = Revocable<grpc::ServerWriteReactor<grpc::ByteBuffer>>;
+using StreamReactor = Revocable<grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>>;
 
 // The function of each row that is served. A unary one makes the call's Reply; the others
 // return what ends the call itself and owns the admission until then.

@@ -63,7 +63,11 @@ void rpc::SessionService::Usage(UnaryCall<v1::UsageRequest, v1::UsageResponse>& 
 }
 
 void rpc::SessionService::Close(UnaryCall<v1::CloseSessionRequest, v1::CloseSessionResponse>& call) {
-  call.Reply(call.env().engine.sessions().Close(call.request().token(), call.tenant_name()));
+  SessionTable& sessions = call.env().engine.sessions();
+  if (call.request().id().empty()) return call.Reply(sessions.Close(call.request().token(), call.tenant_name()));
+  if (call.tenant() != nullptr && !call.tenant()->Has(Right::kAdmin))
+    return call.Reply(WithoutRight(*call.tenant(), Right::kAdmin));
+  call.Reply(sessions.CloseById(call.request().id()));
 }
 
 }  // namespace kiln::server

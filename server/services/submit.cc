@@ -181,6 +181,7 @@ class SubmitCall final : public StreamReactor, public Outlet, public Gate::Watch
     const bool with_session = !token_.empty() || header != metadata.end();
     if (token_.empty() && with_session) token_.assign(header->second.data(), header->second.size());
     KILN_ASSIGN_OR_RETURN(const auto stream, with_session ? Resume() : Fresh());
+    KILN_RETURN_IF_ERROR(CheckInForce(*admitted_));
     const CommandStream::Resumed resumed = stream->Connect(self_, request.acknowledged());
     v1::SubmitResponse response;
     response.set_command_id(request.command_id());
@@ -249,7 +250,7 @@ class SubmitCall final : public StreamReactor, public Outlet, public Gate::Watch
     if (stream != nullptr) stream->Disconnect(this);
   }
 
-  void OnDone() override {
+  void OnEnd() override {
     if (stream_ != nullptr) stream_->Disconnect(this);
     if (session_ != nullptr) env_.engine.sessions().Detach(token_, *session_);
     {

@@ -138,7 +138,7 @@ class TuneStream final : public DownloadReactor {
 
   void OnCancel() override { cancelled_.store(true, std::memory_order_relaxed); }
 
-  void OnDone() override { delete this; }
+  void OnEnd() override { delete this; }
 
   const Admitted admitted_;
   const ServiceEnv& env_;

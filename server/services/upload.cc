@@ -81,8 +81,11 @@ class Upload final : public UploadReactor {
   }
 
   // What waits for its turn does so no longer.
-  void OnCancel() override { cancelled_.store(true, std::memory_order_relaxed); }
-  void OnDone() override { delete this; }
+  void OnCancel() override {
+    cancelled_.store(true, std::memory_order_relaxed);
+    End(MakeError(v1::CALL_CANCELLED, "the call was cancelled"));
+  }
+  void OnEnd() override { delete this; }
 
   // For the message, as long as any of it is used.
   absl::Status Pay(WritePart& part) {

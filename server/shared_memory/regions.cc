@@ -2,6 +2,7 @@
 
 #include <iterator>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -83,6 +84,17 @@ void SharedRegions::Drop(uint64_t handle) {
   if (row == rows_.end()) return;
   last = std::move(row->second.region);
   Erase(row);
+}
+
+void SharedRegions::Forget(const std::set<std::string, std::less<>>& tenants) {
+  std::vector<std::shared_ptr<SharedRegion>> last;  // as in Drop
+  absl::MutexLock lock(&mutex_);
+  for (auto next = rows_.begin(); next != rows_.end();) {
+    const auto row = next++;
+    if (row->second.owner == nullptr || !tenants.contains(row->second.owner->tenant())) continue;
+    last.push_back(std::move(row->second.region));
+    Erase(row);
+  }
 }
 
 absl::StatusOr<SharedBytes> SharedRegions::Find(uint64_t handle, uint64_t offset, uint64_t bytes,

@@ -8,6 +8,8 @@
 
 #include <cstdint>
 #include <memory>
+#include <set>
+#include <string>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
@@ -45,6 +47,9 @@ class SharedRegions {
 
   // Forgets a region. Transfers that are under way end first.
   void Drop(uint64_t handle);
+
+  // The same of all regions of these tenants.
+  void Forget(const std::set<std::string, std::less<>>& tenants);
 
   // UNKNOWN_HANDLE, OUT_OF_BOUNDS.
   absl::StatusOr<SharedBytes> Find(uint64_t handle, uint64_t offset, uint64_t bytes, const Session* caller) const;

@@ -7,8 +7,6 @@
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
-#include "absl/strings/escaping.h"
-#include "base/blake3.h"
 #include "server/engine/engine.h"
 #include "server/state/collecting.h"
 
@@ -17,11 +15,6 @@ namespace {
 
 using SessionRow = v1::StateResponse::Session;
 using StreamRow = v1::StateResponse::Stream;
-
-// Names a session, and is no token.
-std::string IdOf(absl::string_view token) {
-  return token.empty() ? "" : absl::BytesToHexString(Blake3Of(token).view().substr(0, 4));
-}
 
 // Those of most weight, without keeping the others: what is kept is at most twice what is shown.
 template <typename Row>
@@ -66,7 +59,7 @@ void AddSessions(const Collecting& from, v1::StateResponse& state) {
     if (!seen.insert(&session).second) return;
     const auto stream = session.stream();
     const Session::Use use = session.use();
-    const std::string id = IdOf(listed.token);
+    const std::string id = SessionId(listed.token);
     if (stream != nullptr) {
       const SessionStream::Use stream_use = stream->use();
       StreamRow row;

@@ -5,6 +5,7 @@ from __future__ import annotations
 import queue
 import threading
 
+import grpc
 from attack import attack, refused, unknown
 from attacks_streams import allocate, fence, hello
 from kiln.transport import wire
@@ -15,13 +16,13 @@ THREADS, ROUNDS = 64, 8
 
 
 class Stream:
-    """A stream of tenant a's, command by command."""
+    """A stream of a tenant's, command by command."""
 
-    def __init__(self, target):
+    def __init__(self, target, secret=A):
         self._commands = queue.Queue()
         self._number = 2
         self._answers = wire.stub(target.channel, "KernelService.Submit")(
-            iter(self._commands.get, None), timeout=60, metadata=[("authorization", "Bearer " + A)])  # fmt: skip
+            iter(self._commands.get, None), timeout=60, metadata=[("authorization", "Bearer " + secret)])  # fmt: skip
         self._commands.put(hello())
         self._commands.put(allocate(1, 7))
         assert next(self._answers).HasField("welcome") and next(self._answers).HasField("done")
@@ -36,6 +37,15 @@ class Stream:
         assert next(self._answers).data == b"\0" * 64
         assert next(self._answers).HasField("fence")
         return True
+
+    def ended(self):
+        """The status with which the server ends it."""
+        try:
+            next(self._answers)
+        except grpc.RpcError as error:
+            self._commands.put(None)
+            return error.code().name
+        raise AssertionError("an answer that nobody asked for")
 
     def end(self):
         self._commands.put(None)
@@ -94,27 +104,27 @@ def tenants_file_that_is_bad(target):
 
 @attack(owned=True)
 def tenants_file_that_changes(target):
-    """A good file is in force at once, in the middle of a stream: who is new is known, who is gone is not, and what was
-    let in before goes on."""
+    """A good file is in force at once, in the middle of a stream: who is new is known, who is gone is not, and a stream
+    that was let in before ends with why."""
     owner = target.owner
-    stream = Stream(target)
+    stream, others = Stream(target), Stream(target, B)
     try:
         owner.secrets = {A: "a", B: "b", "secret-c": "c"}
         owner.write()
         owner.reload(target.server, lambda: _known(target, "secret-c"))
-        assert stream.works() and _known(target, A)
+        assert stream.works() and others.works() and _known(target, A)
         owner.secrets = {B: "b"}
         owner.write()
         owner.reload(target.server, lambda: not _known(target, A))
         unknown(target, A)
         unknown(target, "secret-c")
-        assert stream.works() and _known(target, B)
+        assert stream.ended() == "UNAUTHENTICATED" and others.works() and _known(target, B)
     finally:
         owner.secrets = {A: "a", B: "b"}
         owner.write()
         owner.reload(target.server, lambda: _known(target, A))
-    assert stream.works()
-    stream.end()
+    assert others.works()
+    others.end()
 
 
 @attack(owned=True)

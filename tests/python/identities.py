@@ -5,11 +5,14 @@ The tokens are PyJWT's and the certificates openssl's, so that neither side chec
 
 import datetime
 import hashlib
+import http.server
 import json
 import pathlib
 import shutil
+import ssl
 import subprocess
 import tempfile
+import threading
 import unittest
 
 import jwt
@@ -94,3 +97,37 @@ class Identities(unittest.TestCase):
     def of(cls, name):
         """For kiln.connect."""
         return {"certificate": str(cls.folder / (name + ".pem")), "key": str(cls.folder / (name + ".key"))}
+
+
+class KeyServer(http.server.HTTPServer):
+    """Of an issuer, with the certificate "server" of `folder`: /keys has them, any other page is at /keys."""
+
+    def __init__(self, folder):
+        self.keys, self.status, self.asked = KEYS, 200, []
+        super().__init__(("127.0.0.1", 0), KeyPage)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(folder / "server.pem", folder / "server.key")
+        self.socket = context.wrap_socket(self.socket, server_side=True)
+        self.thread = threading.Thread(target=self.serve_forever)
+        self.thread.start()
+
+    def stop(self):
+        self.shutdown()
+        self.thread.join()
+        self.server_close()
+
+
+class KeyPage(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        if self.path != "/keys":
+            self.send_response(302)
+            self.send_header("Location", "/keys")
+            self.end_headers()
+            return
+        self.server.asked.append((self.path, self.headers.get("Authorization")))
+        self.send_response(self.server.status)
+        self.end_headers()
+        self.wfile.write(public_keys(self.server.keys).encode())
+
+    def log_message(self, *words):
+        pass

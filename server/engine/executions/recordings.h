@@ -71,6 +71,13 @@ class Recordings {
     cache_.EraseIdle([&domain](const Recording& recording) { return recording.domain == domain; }, enough);
   }
 
+  // Forgets all of a domain's. Who replays one has it until that ends.
+  void Forget(const TrustDomain& domain) {
+    for (const auto& [key, recording] : cache_.List()) {
+      if (recording->domain == domain) cache_.Erase(key);
+    }
+  }
+
  private:
   const uint64_t limit_bytes_;
   const uint64_t max_run_seconds_;

@@ -37,6 +37,11 @@ class Presented {
     return found != domains_.end() && found->second.codes.contains(code);
   }
 
+  void Forget(const TrustDomain& domain) {
+    absl::MutexLock lock(&mutex_);
+    domains_.erase(domain);
+  }
+
  private:
   struct Of {
     absl::flat_hash_set<Digest> codes;

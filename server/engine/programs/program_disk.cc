@@ -96,6 +96,7 @@ absl::Status ProgramDisk::Put(store::Entry& entry, Account* account, bool replac
   const std::shared_ptr<Owned> owned = OwnedBy(entry.header.owner());
   const uint64_t bytes = store::EncodedBytes(entry);
   absl::MutexLock lock(&owned->mutex);
+  if (owned->forgotten) return absl::CancelledError("its tenant is no more");
   KILN_RETURN_IF_ERROR(MakeRoom(entry.header.owner(), *owned, *account, bytes));
   absl::Status status = store_->Publish(entry);
   if (!status.ok()) owned->charge.Shrink(bytes);
@@ -121,14 +122,31 @@ uint32_t ProgramDisk::Evict(const TrustDomain& domain, const Digest& graph_hash)
   uint32_t removed = 0;
   for (const store::ListedEntry& entry : *entries) {
     if (!entry.header.ok() || entry.header->graph_hash() != graph_hash.view()) continue;
-    const v1::StoredHeader& header = *entry.header;
-    if (header.target_fingerprint().size() != graph_hash.bytes.size()) continue;
-    // A key says whose an entry is, also where its head does not.
-    const Digest key = StoredKey(domain, graph_hash, Digest::FromBytes(header.target_fingerprint()),
-                                 header.target().tuning(), header.options(), header.limits(), header.compiler());
-    if (header.key() == key.view() && store_->Remove(header.key())) ++removed;
+    if (IsOf(domain, *entry.header) && store_->Remove(entry.header->key())) ++removed;
   }
   return removed;
+}
+
+// A key says whose an entry is, also where its head does not.
+bool ProgramDisk::IsOf(const TrustDomain& domain, const v1::StoredHeader& header) {
+  constexpr size_t kBytes = sizeof(Digest::bytes);
+  if (header.graph_hash().size() != kBytes || header.target_fingerprint().size() != kBytes) return false;
+  const Digest key =
+      StoredKey(domain, Digest::FromBytes(header.graph_hash()), Digest::FromBytes(header.target_fingerprint()),
+                header.target().tuning(), header.options(), header.limits(), header.compiler());
+  return header.key() == key.view();
+}
+
+void ProgramDisk::Forget(const TrustDomain& domain) {
+  const std::shared_ptr<Owned> owned = OwnedBy(std::string(domain.view()));
+  absl::MutexLock lock(&owned->mutex);
+  owned->forgotten = true;
+  owned->charge.Release();
+  const auto entries = store_->List();
+  if (!entries.ok()) return;
+  for (const store::ListedEntry& entry : *entries) {
+    if (entry.header.ok() && IsOf(domain, *entry.header)) store_->Remove(entry.header->key());
+  }
 }
 
 std::shared_ptr<ProgramDisk::Owned> ProgramDisk::OwnedBy(const std::string& owner) {

@@ -90,6 +90,9 @@ class ProgramDisk {
   // entry.
   uint32_t Evict(const TrustDomain& domain, const Digest& graph_hash);
 
+  // Removes all entries that are this domain's, and what is counted for them; keeps none that comes later.
+  void Forget(const TrustDomain& domain);
+
   // Before the accounts of Publish end.
   void ForgetAccounts() {
     absl::MutexLock lock(&mutex_);
@@ -100,12 +103,14 @@ class ProgramDisk {
   const std::string& compiler() const { return compiler_; }
 
  private:
+  static bool IsOf(const TrustDomain& domain, const v1::StoredHeader& header);
   // What there is of one tenant's, as far as is known.
   struct Owned {
     absl::Mutex mutex;
     Charge charge ABSL_GUARDED_BY(mutex);
     // Removals of the store's at the last look; another number asks for the next.
     uint64_t removals ABSL_GUARDED_BY(mutex) = ~uint64_t{0};
+    bool forgotten ABSL_GUARDED_BY(mutex) = false;
   };
   absl::Status Put(store::Entry& entry, Account* account, bool replaces);
   std::shared_ptr<Owned> OwnedBy(const std::string& owner);

@@ -199,18 +199,6 @@ absl::Status ProgramStore::Replace(const ProgramId& id, const compiler::Options&
   return absl::OkStatus();
 }
 
-ProgramStore::Evicted ProgramStore::Evict(const TrustDomain& domain, const Digest& graph_hash) {
-  Evicted evicted;
-  for (const auto& [key, program] : cache_.List()) {
-    if (program->domain == domain && program->graph_hash == graph_hash) evicted.programs += cache_.Erase(key) ? 1 : 0;
-  }
-  for (const auto& [key, code] : codes_.List()) {
-    if (code->graph_hash == graph_hash && code->domain == domain) codes_.Erase(key);
-  }
-  if (disk_ != nullptr) evicted.entries = disk_->Evict(domain, graph_hash);
-  return evicted;
-}
-
 ProgramStore::CodeCache::Entry ProgramStore::EntryOf(std::shared_ptr<Code> code) {
   const uint64_t program = std::visit([](const auto& made) { return made.ByteSizeLong(); }, code->program);
   const uint64_t bytes = sizeof(Code) + code->graph.size() + program;
@@ -372,6 +360,7 @@ absl::StatusOr<ProgramStore::Cache::Entry> ProgramStore::KeepNew(const ProgramId
 }
 
 absl::StatusOr<Charge> ProgramStore::Pay(Account* account, const TrustDomain& domain, uint64_t bytes) {
+  if (IsForgotten(domain)) return MakeError(v1::CALL_CANCELLED, "whoever this was compiled for is no tenant any more");
   absl::StatusOr<Charge> charge = Hold(account, Quota::kProgramBytes, bytes);
   // Nothing is dropped for what would not fit into an empty quota.
   if (charge.ok() || bytes > account->limit(Quota::kProgramBytes)) return charge;

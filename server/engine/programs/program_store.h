@@ -17,12 +17,15 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/functional/any_invocable.h"
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "base/account.h"
 #include "compiler/options/observer.h"
@@ -188,6 +191,10 @@ class ProgramStore {
   };
   Evicted Evict(const TrustDomain& domain, const Digest& graph_hash);
 
+  // The domain is nobody's any more: forgets its programs, removes their entries on disk, and keeps
+  // nothing that is still being made for it. What is shared stays for the others. Blocks for the disk.
+  void Forget(const TrustDomain& domain);
+
   // So much of a tenant's program_bytes. Where there is not enough, programs of its own that nobody uses make
   // room, the least recently used first, and then what `AlsoDrop` knows to drop. QUOTA_EXCEEDED if that is not
   // enough. A null account pays nothing.
@@ -203,6 +210,11 @@ class ProgramStore {
 
  private:
   using Cache = runtime::ProgramCache<StoredProgram>;
+
+  bool IsForgotten(const TrustDomain& domain) const {
+    absl::MutexLock lock(&forgotten_mutex_);
+    return forgotten_.contains(domain);
+  }
 
   // What devices of one target share.
   struct Code {
@@ -316,6 +328,8 @@ class ProgramStore {
   Cache cache_;
   CodeCache codes_;
   Presented presented_;
+  mutable absl::Mutex forgotten_mutex_;
+  std::set<TrustDomain> forgotten_ ABSL_GUARDED_BY(forgotten_mutex_);
   DropFn also_drop_;
 };
 

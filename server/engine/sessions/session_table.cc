@@ -6,8 +6,10 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "base/blake3.h"
 #include "base/error.h"
 #include "server/engine/memory/over_limit.h"
 #include "server/engine/sessions/server_address.h"
@@ -28,6 +30,10 @@ uint32_t SecondsOf(LeaseClock::duration length) {
 }
 
 }  // namespace
+
+std::string SessionId(absl::string_view token) {
+  return token.empty() ? "" : absl::BytesToHexString(Blake3Of(token).view().substr(0, 4));
+}
 
 SessionTable::SessionTable(SessionOptions options, BufferTable* buffers, Accounts* accounts, TenantsRules* rules)
     : options_(std::move(options)), buffers_(buffers), accounts_(accounts), rules_(rules) {}
@@ -113,6 +119,65 @@ absl::Status SessionTable::Close(absl::string_view token, absl::string_view tena
   }
   buffers_->End(*closed);
   return absl::OkStatus();
+}
+
+absl::Status SessionTable::CloseById(absl::string_view id) {
+  SessionPtr closed;
+  {
+    absl::MutexLock lock(&mutex_);
+    const auto found =
+        std::find_if(leases_.begin(), leases_.end(), [id](const auto& row) { return SessionId(row.first) == id; });
+    if (found == leases_.end()) return UnknownSession();
+    closed = Drop(found);
+  }
+  buffers_->End(*closed);
+  return absl::OkStatus();
+}
+
+TrustDomain SessionTable::DomainOf(absl::string_view tenant) const {
+  uint64_t before = 0;
+  {
+    absl::ReaderMutexLock lock(&past_mutex_);
+    if (const auto past = past_.find(tenant); past != past_.end()) before = past->second.tenants;
+  }
+  // No tenant's name has a ':'.
+  return server::DomainOf(options_.domain_secret,
+                          before == 0 ? std::string(tenant) : absl::StrCat(tenant, "::", before));
+}
+
+absl::Time SessionTable::Since(absl::string_view tenant) const {
+  absl::ReaderMutexLock lock(&past_mutex_);
+  const auto past = past_.find(tenant);
+  return past == past_.end() ? absl::InfinitePast() : past->second.until;
+}
+
+void SessionTable::Forget(const std::set<std::string, std::less<>>& tenants) {
+  // First: what is made from here on is somebody else's.
+  for (const std::string& name : tenants) {
+    absl::MutexLock lock(&past_mutex_);
+    Past& past = past_[name];
+    ++past.tenants;
+    past.until = SteadyNow();
+  }
+  std::vector<SessionPtr> ended;
+  {
+    absl::MutexLock lock(&mutex_);
+    for (auto next = leases_.begin(); next != leases_.end();) {
+      const auto lease = next++;
+      if (tenants.contains(lease->second.session->tenant())) ended.push_back(Drop(lease));
+    }
+    for (const std::string& name : tenants) {
+      const auto home = homes_.find(name);
+      if (home == homes_.end()) continue;
+      ended.push_back(std::move(home->second));
+      homes_.erase(home);
+    }
+    for (const std::weak_ptr<Session>& each : apart_) {
+      if (SessionPtr session = each.lock(); session != nullptr && tenants.contains(session->tenant()))
+        ended.push_back(std::move(session));
+    }
+  }
+  for (const SessionPtr& session : ended) buffers_->End(*session);
 }
 
 absl::StatusOr<SessionPtr> SessionTable::Find(absl::string_view token, absl::string_view tenant) const {

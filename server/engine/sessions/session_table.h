@@ -14,6 +14,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -49,6 +50,9 @@ struct SessionOptions {
   std::function<LeaseClock::time_point()> now = LeaseClock::now;
 };
 
+// Names a session to people, and is no token; empty without one.
+std::string SessionId(absl::string_view token);
+
 // Safe from any thread.
 class SessionTable {
  public:
@@ -75,6 +79,8 @@ class SessionTable {
   // The lease begins again; its seconds.
   absl::StatusOr<uint32_t> Renew(absl::string_view token, absl::string_view tenant = "");
   absl::Status Close(absl::string_view token, absl::string_view tenant = "");
+  // One by what people know it by (SessionId), whosever it is: for who operates the server.
+  absl::Status CloseById(absl::string_view id);
   absl::StatusOr<SessionPtr> Find(absl::string_view token, absl::string_view tenant = "") const;
 
   // A connection that keeps the session: until Detach, its lease does not run out, and
@@ -86,8 +92,15 @@ class SessionTable {
   SessionPtr HomeOf(const std::string& tenant);
   // A session in no table, of a stream without a token.
   SessionPtr Apart(absl::string_view tenant);
-  // Whose programs are the tenant's.
-  TrustDomain DomainOf(absl::string_view tenant) const { return server::DomainOf(options_.domain_secret, tenant); }
+  // Whose programs are the tenant's: another domain for each who has had the name while this server ran, so that what
+  // one left, or still has under way, is nothing to the next.
+  TrustDomain DomainOf(absl::string_view tenant) const;
+  // Since when the name has been whose it is, as SteadyNow() counts.
+  absl::Time Since(absl::string_view tenant) const;
+
+  // These tenants are no more: ends all of their sessions, and those that they have without one. Whoever has such a
+  // name later is somebody else.
+  void Forget(const std::set<std::string, std::less<>>& tenants);
   // Null for who is no tenant.
   Account* AccountOf(absl::string_view tenant) const {
     return tenant.empty() || accounts_ == nullptr ? nullptr : accounts_->Of(tenant);
@@ -161,6 +174,13 @@ class SessionTable {
   std::vector<std::weak_ptr<Session>> apart_ ABSL_GUARDED_BY(mutex_);
   size_t tidy_at_ ABSL_GUARDED_BY(mutex_) = 64;
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
+  // Of names that have been somebody else's: how often, and until when.
+  struct Past {
+    uint64_t tenants = 0;
+    absl::Time until;
+  };
+  mutable absl::Mutex past_mutex_;  // taken last
+  absl::flat_hash_map<std::string, Past> past_ ABSL_GUARDED_BY(past_mutex_);
   // The first end changed, or stopped_.
   Bell bell_;
 };

@@ -128,12 +128,18 @@ class InferStream final : public StreamReactor, public Gate::Watcher {
     absl::MutexLock lock(&mutex_);
     if (!ok) return End(MakeError(v1::CALL_CANCELLED, "the connection is gone"));
     if (closing_) return End(ShuttingDown());
+    // Whose caller is not known any more: its client is still there.
+    if (cancelled_.load(std::memory_order_relaxed)) return End(control_.Check());
     Read();
   }
 
-  void OnCancel() override { cancelled_.store(true, std::memory_order_relaxed); }
+  void OnCancel() override {
+    cancelled_.store(true, std::memory_order_relaxed);
+    absl::MutexLock lock(&mutex_);
+    if (reading_ && !ended_) End(control_.Check());
+  }
 
-  void OnDone() override {
+  void OnEnd() override {
     stream_charge_.Release();
     request_charge_.Release();
     answer_charge_.Release();

@@ -3,14 +3,11 @@
 import asyncio
 import datetime
 import hashlib
-import http.server
 import os
 import pathlib
 import signal
-import ssl
 import subprocess
 import sys
-import threading
 import unittest
 from unittest import mock
 
@@ -23,7 +20,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 import kiln
 import kiln.aio
 import support
-from identities import ISSUER, KEYS, Identities, openssl, public_keys, token
+from identities import ISSUER, KEYS, Identities, KeyServer, openssl, public_keys, token
 from kiln.transport import wire
 from kiln.v1 import device_service_pb2
 
@@ -317,40 +314,6 @@ class Identity(Identities):
             started = subprocess.run([support.KILND, "--check_config", "--tenants=%s" % bad], capture_output=True, text=True)
             self.assertNotEqual(started.returncode, 0)
             self.assertIn(part, started.stderr)
-
-
-class KeyServer(http.server.HTTPServer):
-    """Of an issuer, with the certificate "server" of `folder`: /keys has them, any other page is at /keys."""
-
-    def __init__(self, folder):
-        self.keys, self.status, self.asked = KEYS, 200, []
-        super().__init__(("127.0.0.1", 0), KeyPage)
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(folder / "server.pem", folder / "server.key")
-        self.socket = context.wrap_socket(self.socket, server_side=True)
-        self.thread = threading.Thread(target=self.serve_forever)
-        self.thread.start()
-
-    def stop(self):
-        self.shutdown()
-        self.thread.join()
-        self.server_close()
-
-
-class KeyPage(http.server.BaseHTTPRequestHandler):
-    def do_GET(self):
-        if self.path != "/keys":
-            self.send_response(302)
-            self.send_header("Location", "/keys")
-            self.end_headers()
-            return
-        self.server.asked.append((self.path, self.headers.get("Authorization")))
-        self.send_response(self.server.status)
-        self.end_headers()
-        self.wfile.write(public_keys(self.server.keys).encode())
-
-    def log_message(self, *words):
-        pass
 
 
 if __name__ == "__main__":
