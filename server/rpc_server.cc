@@ -144,7 +144,9 @@ RpcServer::RpcServer(const v1::ServerConfig& config, std::unique_ptr<Engine> eng
       engine_(std::move(engine)),
       logs_(std::move(logs)),
       named_regions_(std::move(named_regions)),
-      http_peers_(config.shared_memory().named_loopback() ? std::make_unique<const HttpPeers>() : nullptr),
+      http_peers_(config.shared_memory().named_loopback() || !config.tenants().empty()
+                      ? std::make_unique<const HttpPeers>()
+                      : nullptr),
       models_(std::move(models)),
       shared_memory_(std::move(shared_memory)),
       open_calls_(std::move(open_calls)),
@@ -365,7 +367,7 @@ bool RpcServer::Answers(absl::Duration patience) {
 bool RpcServer::Drain(absl::Duration timeout) {
   if (server_ == nullptr || drained_) return true;
   drained_ = true;
-  if (answer_watch_ != nullptr) answer_watch_->Stop();
+  if (answer_watch_ != nullptr) answer_watch_->AskNoMore();
   const absl::Time deadline = absl::Now() + timeout;
   AnnounceEnd();
   stop_preparing_.store(true);

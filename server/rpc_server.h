@@ -128,9 +128,9 @@ class RpcServer {
   std::thread preparing_;
   std::unique_ptr<Port> port_;
   int port_number_ = 0;
-  std::unique_ptr<AdminPort> admin_;  // null where it is off; answers until the end
-  std::unique_ptr<HttpPort> http_;    // the same
-  std::unique_ptr<AnswerWatch> answer_watch_;
+  std::unique_ptr<AnswerWatch> answer_watch_;  // outlives the ports that tell what it finds
+  std::unique_ptr<AdminPort> admin_;           // null where it is off; answers until the end
+  std::unique_ptr<HttpPort> http_;             // the same
   bool drained_ = false;
 };
 

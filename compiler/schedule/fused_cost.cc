@@ -49,7 +49,7 @@ constexpr double kMaxTried = 100'000;
 class Analysis {
  public:
   Analysis(Graph& graph, const StoreOrder& stores, const absl::flat_hash_set<UOp*>& realized,
-           const absl::flat_hash_set<const UOp*>& likely)
+           const absl::flat_hash_set<UOp*>& likely)
       : graph_(graph), stores_(stores), likely_(likely), simplify_(SymbolicRules(), graph) {
     fusion_.realized = realized;
   }
@@ -58,6 +58,7 @@ class Analysis {
     for (UOp* uop : order) {
       const bool collapses = uop->op() == Op::REDUCE && !fusion_.realized.contains(uop) && Collapses(uop);
       if (!collapses) fusion_.costs[uop] = Sum(uop);
+      whole_nodes_[uop] = WholeNodes(uop);
       if (collapses) {
         fusion_.collapsed.insert(uop);
         Pin(uop);
@@ -87,6 +88,13 @@ class Analysis {
     return {std::min(sum.cost, 1e6), std::min(sum.nodes, 1e6)};
   }
 
+  // All that lowering it takes, through what is likely to be realised, but is not yet.
+  double WholeNodes(UOp* uop) {
+    double nodes = uop->op() == Op::THREEFRY ? kThreefryNodes : 1;
+    for (UOp* source : DataSources(uop)) nodes += (IsBuffer(source) ? 1 : whole_nodes_[source]) * Fanout(uop);
+    return std::min(nodes, 1e6);
+  }
+
   // Whether elements differ by where they stand alone: what masks are made of.
   bool Compares(UOp* uop) {
     if (uop->op() == Op::PAD || uop->op() == Op::CMPLT || uop->op() == Op::CMPNE) return true;
@@ -98,9 +106,9 @@ class Analysis {
   bool Collapses(UOp* reduce) {
     UOp* source = reduce->src(0);
     if (IsBuffer(source) || !compares_[source] || MaxElements(source->shape()) == 0) return false;
-    const Fused whole = Sum(reduce);
-    tried_ += whole.nodes;
-    if (whole.nodes > kMaxMaskNodes || tried_ > kMaxTried) return false;
+    const double nodes = WholeNodes(reduce);
+    tried_ += nodes;
+    if (nodes > kMaxMaskNodes || tried_ > kMaxTried) return false;
     Indices indices;
     for (const Dim& size : reduce->shape()) {
       indices.push_back(
@@ -109,7 +117,7 @@ class Analysis {
     }
     const Layouts by_shape;
     IndexLowering lowering(graph_, simplify_, stores_, homes_, by_shape, reduce);
-    Fused result = {0, whole.nodes};
+    Fused result = {0, nodes};
     for (UOp* uop : Toposort(lowering.Lower(reduce, indices))) {
       if (uop->op() == Op::REDUCE) {
         // A scan stays a loop, but what it reads must not be hidden from it, either.
@@ -151,10 +159,11 @@ class Analysis {
 
   Graph& graph_;
   const StoreOrder& stores_;
-  const absl::flat_hash_set<const UOp*>& likely_;
+  const absl::flat_hash_set<UOp*>& likely_;
   Rewriter simplify_;
   Fusion fusion_;
   absl::flat_hash_map<UOp*, bool> compares_;
+  absl::flat_hash_map<UOp*, double> whole_nodes_;
   absl::flat_hash_map<UOp*, UOp*> homes_;  // as KernelSplit will have them
   double tried_ = 0;
 };
@@ -195,7 +204,7 @@ bool CanBeRealized(const UOp* uop) {
 }
 
 Fusion AnalyseFusion(Graph& graph, absl::Span<UOp* const> order, const StoreOrder& stores,
-                     const absl::flat_hash_set<UOp*>& realized, const absl::flat_hash_set<const UOp*>& likely) {
+                     const absl::flat_hash_set<UOp*>& realized, const absl::flat_hash_set<UOp*>& likely) {
   return Analysis(graph, stores, realized, likely).Run(order);
 }
 

@@ -29,9 +29,9 @@ struct Fusion {
 };
 
 // Of the nodes of a Callify'd SINK, in topological order, some of which are to be
-// realised in any case. `likely` are others that probably will be: how large a kernel grows is counted from them on.
+// realised in any case. `likely` are others that will be, too: how large a kernel grows is counted from them on.
 Fusion AnalyseFusion(Graph& graph, absl::Span<UOp* const> order, const StoreOrder& stores,
-                     const absl::flat_hash_set<UOp*>& realized, const absl::flat_hash_set<const UOp*>& likely = {});
+                     const absl::flat_hash_set<UOp*>& realized, const absl::flat_hash_set<UOp*>& likely = {});
 
 inline constexpr double kLoadCost = 1;
 inline constexpr double kStoreCost = 2;

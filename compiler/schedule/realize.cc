@@ -66,10 +66,10 @@ class Realization {
   }
 
   // What FollowProduct finds, and more than one value is made of: it will probably be realised.
-  absl::flat_hash_set<const UOp*> LikelyRealized() const {
-    absl::flat_hash_set<const UOp*> likely;
-    for (const UOp* uop : finished_) {
-      if (users_.at(uop).size() > 1) likely.insert(uop);
+  absl::flat_hash_set<UOp*> LikelyRealized() const {
+    absl::flat_hash_set<UOp*> likely;
+    for (UOp* uop : order_) {
+      if (finished_.contains(uop) && users_.at(uop).size() > 1) likely.insert(uop);
     }
     return likely;
   }
@@ -351,8 +351,15 @@ absl::flat_hash_set<UOp*> ChooseRealized(Graph& graph, UOp* sink, const StoreOrd
   Realization realization(order, std::move(fusion));
   if (!grows) return realization.Run();
   // Kernels that would grow too large were cut somewhere. Blocks of a network add what came before them to a product:
-  // each begins anew where that was stored, and may be small enough.
-  return Realization(order, AnalyseFusion(graph, order, stores, realized, realization.LikelyRealized())).Run();
+  // each begins anew where that was stored, and may be small enough. Only if it is stored, though: else a kernel would
+  // be as large as all of them.
+  constexpr int kMaxTries = 3;
+  absl::flat_hash_set<UOp*> likely = realization.LikelyRealized();
+  for (int tried = 0; tried < kMaxTries && !likely.empty(); ++tried) {
+    absl::flat_hash_set<UOp*> chosen = Realization(order, AnalyseFusion(graph, order, stores, realized, likely)).Run();
+    if (absl::erase_if(likely, [&](UOp* uop) { return !chosen.contains(uop); }) == 0) return chosen;
+  }
+  return realization.Run();
 }
 
 namespace {

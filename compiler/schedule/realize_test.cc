@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "compiler/schedule/callify.h"
 #include "compiler/testing/read_text.h"
 
@@ -65,37 +67,68 @@ TEST_F(RealizeTest, AProductIsStoredAsTheLastValueThatAllOfItGoesThrough) {
   EXPECT_EQ((*chosen.begin())->op(), Op::EXP2);
 }
 
-// Blocks of a network, each of which adds to a product what the last one made: a kernel is not as large as all of them.
-TEST_F(RealizeTest, ABlockIsNotCutForWhatTheLastOneComputed) {
-  std::string text = R"(
-    0 CONST : weakint [] 64
-    1 CONST : weakint [] 1
-    2 STACK [0, 0, 1]
-    3 STACK [1, 0, 0]
-    4 STACK [0, 1, 0]
-    5 PARAM : float32 [2] slot=0
+// Blocks of a network, each of which makes something of a product and of what the last one made.
+class BlocksTest : public RealizeTest {
+ protected:
+  // Each block ends with `finish`, which adds nodes.
+  absl::flat_hash_set<UOp*> ChosenOf(int blocks, const std::function<void(BlocksTest&)>& finish, bool sum) {
+    text_ = R"(
+      0 CONST : weakint [] 64
+      1 CONST : weakint [] 1
+      2 STACK [0, 0, 1]
+      3 STACK [1, 0, 0]
+      4 CONST : weakint [] 0
+      5 STACK [1, 4, 4]
+      6 STACK [4, 4, 4]
+      7 CONST : weakint [] 63
+      8 STACK [7, 0, 1]
+      9 PARAM : float32 [2] slot=0
 )";
-  int last = 5, next = 6;
-  const auto add = [&](const std::string& node) {
-    text += std::to_string(next) + " " + node + "\n";
-    return next++;
-  };
-  const auto of = [](int a, int b) { return " [" + std::to_string(a) + ", " + std::to_string(b) + "]"; };
-  for (int block = 0; block < 4; ++block) {
-    const int weight = add("PARAM : float32 [3] slot=" + std::to_string(block + 1));
-    const int rows = add("PERMUTE [" + std::to_string(last) + "] axes=(0, 2, 1)");
-    const int product = add("REDUCE [" + std::to_string(add("MUL" + of(rows, weight))) + "] ADD axes=(2)");
-    last = add("ADD" + of(product, last));
-    for (int k = 0; k < 6; ++k) last = add("ADD" + of(add("EXP2 [" + std::to_string(last) + "]"), last));  // doubles
-    last = add("SQRT [" + std::to_string(last) + "]");
+    last_ = 9, next_ = 10;
+    for (int block = 0; block < blocks; ++block) {
+      const int weight = Add(absl::StrCat("PARAM : float32 [3] slot=", block + 1));
+      const int rows = Add(absl::StrCat("PERMUTE [", block == 0 ? 9 : last_, "] axes=(0, 2, 1)"));
+      const int product = Add(absl::StrCat("REDUCE [", Add("MUL", rows, weight), "] ADD axes=(2)"));
+      last_ = Add("ADD", product, last_);
+      finish(*this);
+    }
+    if (sum) last_ = Add(absl::StrCat("REDUCE [", last_, "] ADD axes=(0)"));
+    Add(absl::StrCat("TUPLE [", last_, "]"));
+    return Chosen(text_);
   }
-  add("TUPLE [" + std::to_string(last) + "]");
+  int Add(const std::string& node) {
+    absl::StrAppend(&text_, next_, " ", node, "\n");
+    return next_++;
+  }
+  int Add(absl::string_view op, int a, int b) { return Add(absl::StrCat(op, " [", a, ", ", b, "]")); }
+
+  std::string text_;
+  int last_ = 0, next_ = 0;
+};
+
+// A kernel is not as large as all of them.
+TEST_F(BlocksTest, ABlockIsNotCutForWhatTheLastOneComputed) {
+  const auto finish = [](BlocksTest& t) {
+    for (int k = 0; k < 6; ++k)
+      t.last_ = t.Add("ADD", t.Add(absl::StrCat("EXP2 [", t.last_, "]")), t.last_);  // doubles
+    t.last_ = t.Add(absl::StrCat("SQRT [", t.last_, "]"));
+  };
   int finished = 0;
-  for (const UOp* uop : Chosen(text)) {
+  for (const UOp* uop : ChosenOf(4, finish, false)) {
     EXPECT_TRUE(uop->op() != Op::EXP2 && uop->op() != Op::ADD);
     finished += uop->op() == Op::SQRT;
   }
   EXPECT_EQ(finished, 3);
+}
+
+// What is only likely to be stored is looked through like all else where a reduction may collapse: else each block
+// would double what is lowered to see that.
+TEST_F(BlocksTest, ManyThatAreShiftedAreNotLoweredAsOne) {
+  const auto finish = [](BlocksTest& t) {
+    const int inside = t.Add(absl::StrCat("SHRINK [", t.last_, ", 6, 8]"));
+    t.last_ = t.Add("ADD", t.last_, t.Add(absl::StrCat("PAD [", inside, ", 5, 2] fill=float32 0.0")));
+  };
+  EXPECT_GE(ChosenOf(40, finish, true).size(), 40u);
 }
 
 TEST_F(RealizeTest, ElementwiseValuesAreComputedWhereTheyAreUsed) {

@@ -39,7 +39,10 @@ UOp* SizeRoundedIn(UOp* whole) {
 
 }  // namespace
 
-UOp* RoundedInBits(const UOp* bits) {
+UOp* RoundedIn(UOp* whole) {
+  // The bits themselves are not what an instruction gives, if x is a signalling NaN.
+  if (whole->op() != Op::BITCAST || whole->dtype() != DType::kFloat32) return nullptr;
+  const UOp* bits = Bits(whole);
   if (bits->op() != Op::OR || ItemSize(bits->dtype()) != 4) return nullptr;
   for (const size_t at : {0, 1}) {
     UOp* size = SizeRoundedIn(Bits(bits->src(at)));

@@ -2,7 +2,7 @@
 // importer of ONNX all do the same with the bits of a float32:
 //
 //   size = x without its sign
-//   bits of (size < 2^23 ? size + 2^23 - 2^23 : size), with the sign of x
+//   (size < 2^23 ? size + 2^23 - 2^23 : size), with the sign of x
 //
 // Processors have one instruction for it.
 #ifndef KILN_COMPILER_STRUCTURE_ROUNDING_H_
@@ -12,8 +12,8 @@
 
 namespace kiln::compiler {
 
-// The float32 x, if `bits` are those of x rounded to the nearest whole number, of two the even one; else null.
-UOp* RoundedInBits(const UOp* bits);
+// The float32 x, if `whole`, a float32 again, is x rounded to the nearest whole number, of two the even one; else null.
+UOp* RoundedIn(UOp* whole);
 
 }  // namespace kiln::compiler
 

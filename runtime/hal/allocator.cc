@@ -9,11 +9,12 @@ namespace kiln::runtime::hal {
 absl::Status AsPayerMayKnow(const Account* account, const absl::Status& status) {
   auto detail = DetailOf(status);
   // What is guaranteed to others is told.
-  const bool of_all =
-      detail.has_value() && detail->code() == v1::OUT_OF_MEMORY && detail->limit() == "device memory bytes";
-  if (account == nullptr || !of_all) return status;
+  const bool out = detail.has_value() && detail->code() == v1::OUT_OF_MEMORY;
+  const bool of_device = out && detail->limit() == "device memory bytes";
+  if (account == nullptr || !(of_device || (out && detail->limit() == "memory mappings"))) return status;
   detail->clear_used();
-  return MakeError(*std::move(detail), "it does not fit into what is free of the device's memory");
+  return MakeError(*std::move(detail), of_device ? "it does not fit into what is free of the device's memory"
+                                                 : "it needs a memory mapping more than there may be");
 }
 
 absl::StatusOr<std::shared_ptr<Buffer>> AllocateFor(Account* account, Allocator& allocator, uint64_t bytes,

@@ -30,7 +30,8 @@ std::string AddressOf(absl::string_view peer) {
   in6_addr parsed = {};
   if (inet_pton(AF_INET6, number.substr(0, number.find('%')).c_str(), &parsed) != 1) return std::string(address);
   constexpr size_t kNetworkBytes = 8;
-  return std::string(reinterpret_cast<const char*>(&parsed), kNetworkBytes);
+  const size_t bytes = IN6_IS_ADDR_V4MAPPED(&parsed) ? sizeof parsed : kNetworkBytes;
+  return std::string(reinterpret_cast<const char*>(&parsed), bytes);
 }
 
 }  // namespace
@@ -42,7 +43,7 @@ void RefusedTokens::Fill(Budget& budget, double a_second, absl::Time now) {
 }
 
 RefusedTokens::Budget* RefusedTokens::OfAddress(absl::string_view peer, absl::Time now) {
-  if (peer.empty() || absl::StartsWith(peer, "unix")) return nullptr;
+  if (!absl::StartsWith(peer, "ipv4:") && !absl::StartsWith(peer, "ipv6:")) return nullptr;
   // Whoever has so many addresses that all are forgotten has the budget of all.
   const std::string address = AddressOf(peer);
   auto found = addresses_.find(address);

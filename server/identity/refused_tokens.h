@@ -28,8 +28,8 @@ class RefusedTokens {
   static constexpr size_t kMostTokens = 4096, kMostAddresses = 4096;
 
   // OK if the token is to be looked at; else NOT_AUTHENTICATED: what it was refused for, or that too many were, with
-  // the time to wait. `peer` is as gRPC names it; an IPv6 network of 64 bits is one address; callers of a Unix socket, behind which a proxy may have everybody,
-  // count among all alone.
+  // the time to wait. `peer` is as gRPC names it; an IPv6 network of 64 bits is one address; callers of a Unix socket
+  // or of another kind, behind which a proxy may have everybody, count among all alone.
   absl::Status Check(const Sha256& token, absl::string_view peer, absl::Time now);
   // It was looked at, and refused.
   void Note(const Sha256& token, absl::string_view peer, absl::Status why, absl::Time now);

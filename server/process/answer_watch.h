@@ -25,6 +25,8 @@ class AnswerWatch {
   AnswerWatch(std::function<bool(absl::Duration patience)> answers, std::function<void(bool dead)> changed,
               absl::Duration period = absl::Seconds(20));
   ~AnswerWatch() { Stop(); }
+  // No question is begun from here on; one that is under way goes on.
+  void AskNoMore() { bell_.Ring(); }
   // Ends the thread, waits for a question that is under way, and leaves dead() as it is. Not from two threads.
   void Stop();
   AnswerWatch(const AnswerWatch&) = delete;

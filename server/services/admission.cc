@@ -5,11 +5,13 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "base/error.h"
 #include "server/identity/identity.h"
 #include "server/logs/logs.h"
+#include "server/port/local_peer.h"
 #include "server/port/unix_users.h"
 #include "server/services/rpcs.h"
 #include "server/trace/trace_context.h"
@@ -22,17 +24,26 @@ absl::string_view View(const grpc::string_ref& text) { return {text.data(), text
 // Names that gRPC has from a certificate that it has verified: it has them of no other.
 constexpr const char* kCertificateNames[] = {"peer_uri", "peer_dns"};
 
+// Who calls, as gRPC names peers. The port for HTTP calls from within, for a client whose address it says.
+std::string PeerOf(const ServiceEnv& env, const grpc::CallbackServerContext& context) {
+  const auto& metadata = context.client_metadata();
+  const auto said = metadata.find(HttpPeers::kMetadata);
+  if (said == metadata.end() || env.http_peers == nullptr) return context.peer();
+  const std::optional<std::string> address = env.http_peers->AddressOf(View(said->second));
+  if (!address.has_value()) return context.peer();
+  return absl::StrContains(*address, ':') ? absl::StrCat("ipv6:%5B", *address, "%5D:0")
+                                          : absl::StrCat("ipv4:", *address, ":0");
+}
+
 }  // namespace
 
 absl::StatusOr<Identified> Identify(Identity& identity, const grpc::ServerContextBase& context, absl::Time now,
-                                    Attempts attempts) {
+                                    std::optional<absl::FunctionRef<std::string()>> peer) {
   Credentials credentials;
   const auto& metadata = context.client_metadata();
   if (const auto header = metadata.find("authorization"); header != metadata.end()) {
     credentials.authorization = View(header->second);
-    const auto peer = [&context] { return context.peer(); };
-    return identity.Identify(credentials, now,
-                             attempts == Attempts::kBounded ? std::optional<Identity::PeerFn>(peer) : std::nullopt);
+    return identity.Identify(credentials, now, peer);
   }
   const auto connection = context.auth_context();
   std::vector<grpc::string_ref> names;
@@ -82,7 +93,8 @@ absl::StatusOr<Admitted> Admit(const Arrival& arrival, Right right) {
     return why;
   };
   admitted.known_by_ = env.identity->version();
-  auto identified = Identify(*env.identity, *arrival.context, absl::Now());
+  const auto peer = [&] { return PeerOf(env, *arrival.context); };
+  auto identified = Identify(*env.identity, *arrival.context, absl::Now(), peer);
   if (!identified.ok()) return refused("", std::move(identified).status());
   admitted.tenant_ = std::move(identified->tenant);
   admitted.known_until_ = identified->until;
@@ -105,7 +117,7 @@ bool IsStale(const Arrival& arrival, uint64_t known_by) { return arrival.env->id
 
 absl::StatusOr<absl::Time> AdmitAgain(const Arrival& arrival, const TenantPtr& tenant, absl::Time now) {
   Identity& identity = *arrival.env->identity;
-  KILN_ASSIGN_OR_RETURN(const Identified identified, Identify(identity, *arrival.context, now, Attempts::kAny));
+  KILN_ASSIGN_OR_RETURN(const Identified identified, Identify(identity, *arrival.context, now));
   if (identified.tenant->name != tenant->name || !identity.IsInForce(tenant)) {
     return NotAuthenticated(
         "the tenant that this call is of has been taken out of the file, or its credentials given "

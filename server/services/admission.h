@@ -7,7 +7,10 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <string>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -36,10 +39,10 @@ struct Arrival {
 };
 
 // Who calls, by what the call and its connection show, and until when that counts. NOT_AUTHENTICATED.
-// Strangers' attempts are bounded (identity/refused_tokens.h); a call that was let in before is none.
-enum class Attempts { kBounded, kAny };
+// With `peer`, who this is, strangers' attempts are bounded (identity/refused_tokens.h); without, as for a call that
+// was let in before, they are not.
 absl::StatusOr<Identified> Identify(Identity& identity, const grpc::ServerContextBase& context, absl::Time now,
-                                    Attempts attempts = Attempts::kBounded);
+                                    std::optional<absl::FunctionRef<std::string()>> peer = std::nullopt);
 
 // A call that was let in: the gate counts it until this goes.
 class Admitted {

@@ -12,11 +12,11 @@
 #include "compiler/target/llvm/group_memory.h"
 #include "compiler/target/llvm/group_reduce.h"
 #include "compiler/target/llvm/loop_emitter.h"
-#include "compiler/target/llvm/tiles/matrix_unit.h"
 #include "compiler/target/llvm/memory_emitter.h"
 #include "compiler/target/llvm/prefetch.h"
 #include "compiler/target/llvm/row_order.h"
 #include "compiler/target/llvm/streamed_stores.h"
+#include "compiler/target/llvm/tiles/matrix_unit.h"
 #include "compiler/target/llvm/unroll_hint.h"
 #include "compiler/target/llvm/values/affine.h"
 #include "compiler/target/llvm/values/emit_alu.h"
@@ -175,11 +175,6 @@ class KernelEmitter {
       const Element a = AffineAt(uop->src(0), uop->shape(), row), b = AffineAt(uop->src(1), uop->shape(), row);
       if (const auto element = EmitAffine(builder_, *uop, a, b)) return *element;
     }
-    if (UOp* rounded = rounds_ ? RoundedInBits(uop) : nullptr; rounded != nullptr && values_.contains(rounded)) {
-      llvm::Value* whole = builder_.CreateUnaryIntrinsic(
-          llvm::Intrinsic::roundeven, Operand(rounded, uop->shape(), static_cast<size_t>(row)));
-      return {EmitBitcast(builder_, whole, DType::kFloat32, uop->dtype())};
-    }
     std::vector<llvm::Value*> operands;
     for (UOp* source : uop->src()) operands.push_back(Operand(source, uop->shape(), static_cast<size_t>(row)));
     return {EmitAlu(builder_, *uop, operands)};
@@ -244,6 +239,10 @@ class KernelEmitter {
   }
 
   Element EmitBitcastRow(UOp* uop, int64_t row) {
+    if (UOp* x = rounds_ ? RoundedIn(uop) : nullptr; x != nullptr && values_.contains(x)) {
+      llvm::Value* operand = Operand(x, uop->shape(), static_cast<size_t>(row));
+      return {builder_.CreateUnaryIntrinsic(llvm::Intrinsic::roundeven, operand)};
+    }
     llvm::Value* operand = Operand(uop->src(0), uop->shape(), static_cast<size_t>(row));
     return {EmitBitcast(builder_, operand, uop->src(0)->dtype(), uop->dtype())};
   }

@@ -16,7 +16,13 @@ char* Map(uint64_t bytes) {
 }  // namespace
 
 void* MapPages(uint64_t bytes, PageSize size) {
-  if (size == PageSize::kUsual || bytes > std::numeric_limits<uint64_t>::max() - kLargePage) return Map(bytes);
+  if (size == PageSize::kSmall || bytes > std::numeric_limits<uint64_t>::max() - kLargePage) {
+    char* const data = Map(bytes);
+    // Else a system that gives large pages to everybody would back neighbours, too, that nobody has touched or pays
+    // for.
+    if (data != nullptr) madvise(data, bytes, MADV_NOHUGEPAGE);
+    return data;
+  }
   // A large page more than is needed, of which what stands before and behind goes back. Where the system has no mapping
   // left to cut that off with, it stays: addresses alone, since nobody has touched them.
   char* data = Map(bytes + kLargePage);

@@ -15,7 +15,7 @@ inline constexpr uint64_t kLargePage = uint64_t{2} << 20;
 inline constexpr uint64_t kWorthLargePages = 2 * kLargePage;
 
 enum class PageSize {
-  kUsual,
+  kSmall,
   // The mapping begins on a large page, and the system is asked for such.
   kLarge,
 };

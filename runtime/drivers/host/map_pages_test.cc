@@ -10,7 +10,7 @@ namespace {
 
 TEST(MapPages, MemoryIsZeroAndMayBeWritten) {
   for (const uint64_t bytes : {uint64_t{4096}, kWorthLargePages - 4096, kWorthLargePages, kWorthLargePages + 4096}) {
-    const PageSize size = bytes < kWorthLargePages ? PageSize::kUsual : PageSize::kLarge;
+    const PageSize size = bytes < kWorthLargePages ? PageSize::kSmall : PageSize::kLarge;
     auto* data = static_cast<char*>(MapPages(bytes, size));
     ASSERT_NE(data, nullptr);
     EXPECT_TRUE(std::all_of(data, data + bytes, [](char c) { return c == 0; }));
@@ -51,12 +51,12 @@ TEST(ClearPages, AllOfItIsZeroAndNothingElse) {
 }
 
 TEST(MapPages, WhatNoMachineHasIsNull) {
-  for (const PageSize size : {PageSize::kUsual, PageSize::kLarge})
+  for (const PageSize size : {PageSize::kSmall, PageSize::kLarge})
     EXPECT_EQ(MapPages(uint64_t{1} << 62, size), nullptr);
 }
 
 TEST(EmptyPages, AreZeroWhereTheyWere) {
-  auto* data = static_cast<char*>(MapPages(3 * kPage, PageSize::kUsual));
+  auto* data = static_cast<char*>(MapPages(3 * kPage, PageSize::kSmall));
   ASSERT_NE(data, nullptr);
   std::fill(data, data + 3 * kPage, 'x');
   EmptyPages(data + kPage, kPage);

@@ -73,7 +73,7 @@ void* Slabs::Take(uint64_t bytes) {
     best = std::prev(by_bytes_.end());
   }
   const auto [free_bytes, begin] = *best;
-  KILN_CHECK(bytes % unit_ == 0 && bytes <= free_bytes);
+  KILN_CHECK(bytes % kPage == 0 && bytes <= free_bytes);
   RemoveFree(begin, free_bytes);
   if (free_bytes > bytes) AddFree(begin + bytes, free_bytes - bytes);
   return reinterpret_cast<void*>(begin);
@@ -132,8 +132,8 @@ void Slabs::RemoveFree(uintptr_t begin, uint64_t bytes) {
 
 PagePool::PagePool(std::shared_ptr<Mappings> mappings)
     : mappings_(std::move(mappings)),
-      middle_(mappings_.get(), kMiddleSlab, kPage, PageSize::kUsual),
-      large_(mappings_.get(), kLargeSlab, kLargePage, PageSize::kLarge) {}
+      middle_(mappings_.get(), kMiddleSlab, PageSize::kSmall),
+      large_(mappings_.get(), kLargeSlab, PageSize::kLarge) {}
 
 PagePool::~PagePool() {
   absl::MutexLock lock(&mutex_);
@@ -143,7 +143,7 @@ PagePool::~PagePool() {
   }
 }
 
-uint64_t PagePool::Rounded(uint64_t bytes) { return RoundedTo(bytes, bytes < kLarge ? kPage : kLargePage); }
+uint64_t PagePool::Rounded(uint64_t bytes) { return RoundedTo(bytes, kPage); }
 
 absl::StatusOr<void*> PagePool::Take(uint64_t bytes) {
   bytes = Rounded(bytes);
@@ -172,7 +172,7 @@ void* PagePool::TakeMapping(uint64_t bytes) {
     }
   }
   if (!mappings_->Take()) return nullptr;
-  void* const data = MapPages(bytes, bytes < kLarge ? PageSize::kUsual : PageSize::kLarge);
+  void* const data = MapPages(bytes, bytes < kLarge ? PageSize::kSmall : PageSize::kLarge);
   if (data == nullptr) mappings_->Return();
   return data;
 }

@@ -47,9 +47,9 @@ class Mappings {
 // Slabs of one size, and which of their pages are free.
 class Slabs {
  public:
-  // Parts are multiples of `unit`, and begin at one.
-  Slabs(Mappings* mappings, uint64_t slab_bytes, uint64_t unit, PageSize size)
-      : mappings_(mappings), slab_bytes_(slab_bytes), unit_(unit), size_(size) {}
+  // Parts are whole pages, so that no limit is charged for more than a client asks for.
+  Slabs(Mappings* mappings, uint64_t slab_bytes, PageSize size)
+      : mappings_(mappings), slab_bytes_(slab_bytes), size_(size) {}
   ~Slabs();
   Slabs(const Slabs&) = delete;
   Slabs& operator=(const Slabs&) = delete;
@@ -69,7 +69,7 @@ class Slabs {
   void RemoveFree(uintptr_t begin, uint64_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   Mappings* const mappings_;
-  const uint64_t slab_bytes_, unit_;
+  const uint64_t slab_bytes_;
   const PageSize size_;
   absl::Mutex mutex_;
   std::set<uintptr_t> slabs_ ABSL_GUARDED_BY(mutex_);
@@ -81,7 +81,7 @@ class Slabs {
 // Safe from any thread.
 class PagePool {
  public:
-  // What is as large, or larger, has large pages, and is a whole number of them.
+  // What is as large, or larger, has large pages where the system has some, in part with its neighbours.
   static constexpr uint64_t kLarge = kWorthLargePages;
   // From here on, a mapping each: so many bytes that a machine's memory is used up before the mappings are.
   static constexpr uint64_t kOwnMapping = uint64_t{32} << 20;

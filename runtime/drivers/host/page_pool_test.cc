@@ -69,7 +69,7 @@ TEST(PagePool, NoTwoHaveTheSameByteAndAllAreZero) {
       const auto taken = pool.Take(bytes);
       ASSERT_TRUE(taken.ok()) << taken.status();
       char* const data = static_cast<char*>(*taken);
-      EXPECT_EQ(reinterpret_cast<uintptr_t>(data) % (bytes < PagePool::kLarge ? kPage : kLargePage), 0u);
+      EXPECT_EQ(reinterpret_cast<uintptr_t>(data) % kPage, 0u);
       const char mark = static_cast<char>('a' + step % 26);
       for (const uint64_t byte : {uint64_t{0}, bytes / 2, bytes - 1}) {
         ASSERT_EQ(data[byte], 0) << byte << " of " << bytes;
