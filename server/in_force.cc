@@ -1,21 +1,58 @@
-// Tested by tests/e2e/tenants/gone_test.cc and revoked_test.cc.
+// Tested by tests/e2e/tenants/gone_test.cc, revoked_test.cc and shares_test.cc.
 #include "server/in_force.h"
 
+#include <algorithm>
+#include <memory>
+#include <utility>
 #include <vector>
 
 #include "absl/time/clock.h"
 #include "server/engine/engine.h"
 #include "server/logs/logs.h"
 #include "server/models/repository.h"
+#include "server/services/device_watch.h"
 #include "server/services/requests/open_calls.h"
 #include "server/shared_memory/listener.h"
 #include "server/shared_memory/named_regions.h"
+#include "server/shared_memory/regions.h"
 
 namespace kiln::server {
 
+namespace {
+
+// With the shares of a server in place of quotas that its file leaves out.
+std::vector<TenantPtr> WithShares(const std::vector<TenantPtr>& tenants, const QuotaLimits& shares) {
+  std::vector<TenantPtr> limited;
+  for (const TenantPtr& tenant : tenants) {
+    auto copy = std::make_shared<Tenant>(*tenant);
+    for (size_t i = 0; i < shares.size(); ++i) {
+      if (copy->quota[i] == 0) copy->quota[i] = shares[i];
+    }
+    limited.push_back(std::move(copy));
+  }
+  return limited;
+}
+
+}  // namespace
+
+QuotaLimits SharesOf(const v1::ServerConfig& config) {
+  constexpr uint64_t kParts = 4, kFew = 16;
+  QuotaLimits shares = {};
+  const auto set = [&shares](Quota quota, uint64_t all) {
+    shares[static_cast<size_t>(quota)] = std::min(all, std::max(all / kParts, kFew));
+  };
+  set(Quota::kSessions, config.session_limits().max_sessions());
+  set(Quota::kHandles, config.max_handles());
+  set(Quota::kWatchers, kMaxWatchers);
+  set(Quota::kRegions, kMaxRegions);
+  return shares;
+}
+
 Identity::Hooks HooksOf(const InForce& server) {
   Identity::Hooks hooks;
-  hooks.apply = [server](const std::vector<TenantPtr>& tenants) { return server.engine->SetTenants(tenants); };
+  hooks.apply = [server](const std::vector<TenantPtr>& tenants) {
+    return server.engine->SetTenants(WithShares(tenants, server.shares));
+  };
   hooks.in_force = [server](const Identity::NameSet& stayed, const Identity::NameSet& gone) {
     server.open_calls->LookAtAll();
     if (server.named_regions != nullptr) server.named_regions->KeepOnly(stayed);

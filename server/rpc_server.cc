@@ -194,8 +194,8 @@ absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(const v1::ServerConf
   std::unique_ptr<Identity> identity;
   if (!config.tenants().empty()) {
     open_calls = std::make_unique<OpenCalls>();
-    const InForce in_force{engine.get(),        logs.get(),          open_calls.get(),
-                           shared_memory.get(), named_regions.get(), models.get()};
+    const InForce in_force{engine.get(),        logs.get(),   open_calls.get(), shared_memory.get(),
+                           named_regions.get(), models.get(), SharesOf(config)};
     KILN_ASSIGN_OR_RETURN(identity, Identity::Open(config.tenants(), log, absl::Seconds(1), HooksOf(in_force)));
   }
   KILN_ASSIGN_OR_RETURN(std::unique_ptr<PortTls> tls, PortTls::Open(config, log));

@@ -18,7 +18,6 @@ namespace kiln::server {
 namespace {
 
 constexpr absl::Duration kPeriod = absl::Milliseconds(200);
-constexpr size_t kMaxWatchers = 256;
 
 }  // namespace
 

@@ -21,6 +21,9 @@
 
 namespace kiln::server {
 
+// Of all clients together.
+inline constexpr size_t kMaxWatchers = 256;
+
 // Leaves out of what a device says of others those that do not exist for who asks.
 void HidePeers(const TenantRules* rules, v1::Device& device);
 

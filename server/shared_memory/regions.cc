@@ -13,8 +13,6 @@
 namespace kiln::server {
 namespace {
 
-constexpr size_t kMaxRegions = 256;
-
 absl::Status Unknown(uint64_t handle) {
   v1::ErrorDetail detail;
   detail.set_code(v1::UNKNOWN_HANDLE);

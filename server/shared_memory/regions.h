@@ -23,6 +23,9 @@
 
 namespace kiln::server {
 
+// Of all clients together.
+inline constexpr size_t kMaxRegions = 256;
+
 // Bytes of a region, which it keeps.
 struct SharedBytes {
   std::shared_ptr<SharedRegion> region;

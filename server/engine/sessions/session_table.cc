@@ -80,7 +80,8 @@ absl::StatusOr<SessionTable::Opened> SessionTable::Open(absl::string_view resume
     KILN_RETURN_IF_ERROR(None(resume_token, absl::OkStatus()));
     if (leases_.size() >= options_.max_sessions) return TooMany("sessions", options_.max_sessions);
     const auto of_host = hosts_.find(host);
-    if (of_host != hosts_.end() && of_host->second >= options_.max_sessions_of_peer) {
+    // Tenants have quotas of sessions; an address may be a proxy's, with many of them behind it.
+    if (tenant.empty() && of_host != hosts_.end() && of_host->second >= options_.max_sessions_of_peer) {
       return TooMany("sessions of one address", options_.max_sessions_of_peer);
     }
     KILN_ASSIGN_OR_RETURN(charge, Hold(AccountOf(tenant), Quota::kSessions, 1));
