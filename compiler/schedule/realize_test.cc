@@ -71,7 +71,7 @@ TEST_F(RealizeTest, AProductIsStoredAsTheLastValueThatAllOfItGoesThrough) {
 class BlocksTest : public RealizeTest {
  protected:
   // Each block ends with `finish`, which adds nodes.
-  absl::flat_hash_set<UOp*> ChosenOf(int blocks, const std::function<void(BlocksTest&)>& finish, bool sum) {
+  absl::flat_hash_set<UOp*> ChosenOf(int blocks, const std::function<void()>& finish, bool sum) {
     text_ = R"(
       0 CONST : weakint [] 64
       1 CONST : weakint [] 1
@@ -90,7 +90,7 @@ class BlocksTest : public RealizeTest {
       const int rows = Add(absl::StrCat("PERMUTE [", block == 0 ? 9 : last_, "] axes=(0, 2, 1)"));
       const int product = Add(absl::StrCat("REDUCE [", Add("MUL", rows, weight), "] ADD axes=(2)"));
       last_ = Add("ADD", product, last_);
-      finish(*this);
+      finish();
     }
     if (sum) last_ = Add(absl::StrCat("REDUCE [", last_, "] ADD axes=(0)"));
     Add(absl::StrCat("TUPLE [", last_, "]"));
@@ -108,10 +108,9 @@ class BlocksTest : public RealizeTest {
 
 // A kernel is not as large as all of them.
 TEST_F(BlocksTest, ABlockIsNotCutForWhatTheLastOneComputed) {
-  const auto finish = [](BlocksTest& t) {
-    for (int k = 0; k < 6; ++k)
-      t.last_ = t.Add("ADD", t.Add(absl::StrCat("EXP2 [", t.last_, "]")), t.last_);  // doubles
-    t.last_ = t.Add(absl::StrCat("SQRT [", t.last_, "]"));
+  const auto finish = [this] {
+    for (int k = 0; k < 6; ++k) last_ = Add("ADD", Add(absl::StrCat("EXP2 [", last_, "]")), last_);  // doubles
+    last_ = Add(absl::StrCat("SQRT [", last_, "]"));
   };
   int finished = 0;
   for (const UOp* uop : ChosenOf(4, finish, false)) {
@@ -124,9 +123,9 @@ TEST_F(BlocksTest, ABlockIsNotCutForWhatTheLastOneComputed) {
 // What is only likely to be stored is looked through like all else where a reduction may collapse: else each block
 // would double what is lowered to see that.
 TEST_F(BlocksTest, ManyThatAreShiftedAreNotLoweredAsOne) {
-  const auto finish = [](BlocksTest& t) {
-    const int inside = t.Add(absl::StrCat("SHRINK [", t.last_, ", 6, 8]"));
-    t.last_ = t.Add("ADD", t.last_, t.Add(absl::StrCat("PAD [", inside, ", 5, 2] fill=float32 0.0")));
+  const auto finish = [this] {
+    const int inside = Add(absl::StrCat("SHRINK [", last_, ", 6, 8]"));
+    last_ = Add("ADD", last_, Add(absl::StrCat("PAD [", inside, ", 5, 2] fill=float32 0.0")));
   };
   EXPECT_GE(ChosenOf(40, finish, true).size(), 40u);
 }
