@@ -20,6 +20,9 @@ namespace kiln::server {
 
 namespace {
 
+// A tenant has one of so many; but where there are few in all, so many of them.
+constexpr uint64_t kSharesOfAll = 4, kFewOfAll = 16;
+
 // With the shares of a server in place of quotas that its file leaves out.
 std::vector<TenantPtr> WithShares(const std::vector<TenantPtr>& tenants, const QuotaLimits& shares) {
   std::vector<TenantPtr> limited;
@@ -36,10 +39,9 @@ std::vector<TenantPtr> WithShares(const std::vector<TenantPtr>& tenants, const Q
 }  // namespace
 
 QuotaLimits SharesOf(const v1::ServerConfig& config) {
-  constexpr uint64_t kParts = 4, kFew = 16;
   QuotaLimits shares = {};
   const auto set = [&shares](Quota quota, uint64_t all) {
-    shares[static_cast<size_t>(quota)] = std::min(all, std::max(all / kParts, kFew));
+    shares[static_cast<size_t>(quota)] = std::min(all, std::max(all / kSharesOfAll, kFewOfAll));
   };
   set(Quota::kSessions, config.session_limits().max_sessions());
   set(Quota::kHandles, config.max_handles());
