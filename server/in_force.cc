@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/time/clock.h"
+#include "base/error.h"
 #include "server/engine/engine.h"
 #include "server/logs/logs.h"
 #include "server/models/repository.h"
@@ -52,13 +53,18 @@ QuotaLimits SharesOf(const v1::ServerConfig& config) {
 
 Identity::Hooks HooksOf(const InForce& server) {
   Identity::Hooks hooks;
-  hooks.apply = [server](const std::vector<TenantPtr>& tenants) {
-    return server.engine->SetTenants(WithShares(tenants, server.shares));
+  const auto keep_only = [server](const Identity::NameSet& names) {
+    if (server.named_regions != nullptr) server.named_regions->KeepOnly(names);
+    if (server.models != nullptr) server.models->KeepOnly(names);
   };
-  hooks.in_force = [server](const Identity::NameSet& stayed, const Identity::NameSet& gone) {
+  hooks.apply = [server, keep_only](const std::vector<TenantPtr>& tenants, const Identity::NameSet& stayed) {
+    KILN_RETURN_IF_ERROR(server.engine->SetTenants(WithShares(tenants, server.shares)));
+    keep_only(stayed);
+    return absl::OkStatus();
+  };
+  hooks.in_force = [server, keep_only](const Identity::NameSet& now, const Identity::NameSet& gone) {
     server.open_calls->LookAtAll();
-    if (server.named_regions != nullptr) server.named_regions->KeepOnly(stayed);
-    if (server.models != nullptr) server.models->KeepOnly(stayed);
+    keep_only(now);  // what calls of who is gone have made in between
     if (server.shared_memory != nullptr) server.shared_memory->regions().Forget(gone);
     server.engine->Forget(gone);
   };

@@ -49,7 +49,7 @@ absl::Status Identity::Start() {
   // Nobody is served yet, so nobody waits.
   if (tenants.ok() && Ask(tenants->sources())) tenants = ReadFileNow();
   if (!tenants.ok()) return tenants.status();
-  if (hooks_.apply != nullptr) KILN_RETURN_IF_ERROR(hooks_.apply(tenants->all()));
+  if (hooks_.apply != nullptr) KILN_RETURN_IF_ERROR(hooks_.apply(tenants->all(), {}));
   log_->info("event=tenants file=\"{}\" tenants={}", absl::CEscape(path_), tenants->size());
   {
     absl::MutexLock reload(&reload_mutex_);
@@ -163,7 +163,7 @@ absl::Status Identity::ReadAgain() {
   const NameSet now = NamesOf(tenants);
   NameSet stayed, gone;
   for (const std::string& name : NamesOf(*before)) (now.contains(name) ? stayed : gone).insert(name);
-  if (hooks_.apply != nullptr) KILN_RETURN_IF_ERROR(hooks_.apply(tenants.all()));
+  if (hooks_.apply != nullptr) KILN_RETURN_IF_ERROR(hooks_.apply(tenants.all(), stayed));
   seen_ = Look(tenants);
   {
     absl::MutexLock lock(&mutex_);
@@ -173,7 +173,7 @@ absl::Status Identity::ReadAgain() {
     refused_.Forget();
     version_.fetch_add(1);
   }
-  if (hooks_.in_force != nullptr) hooks_.in_force(stayed, gone);
+  if (hooks_.in_force != nullptr) hooks_.in_force(now, gone);
   return absl::OkStatus();
 }
 

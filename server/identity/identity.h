@@ -42,12 +42,14 @@ class Identity {
 
   // All may be null, and are called by one thread at a time.
   struct Hooks {
-    // Puts the tenants of a file in force, or says why it cannot: then those before stay.
-    std::function<absl::Status(const std::vector<TenantPtr>& tenants)> apply;
-    // Something else is in force now than before, of which `stayed` are the names that both have, and `gone` those that
-    // only the one before had: what is kept for them is nobody's, whoever comes back under such a name. Who was let in
-    // before may be nobody now. May ask this Identity.
-    std::function<void(const NameSet& stayed, const NameSet& gone)> in_force;
+    // Puts the tenants of a file in force, or says why it cannot: then those before stay. `stayed` are the names of
+    // those that were in force before, too: what is kept by name for anybody else is not this one's, who may be another
+    // of the same name. Nobody who is new has been let in yet.
+    std::function<absl::Status(const std::vector<TenantPtr>& tenants, const NameSet& stayed)> apply;
+    // Something else is in force than before: the names that there are, and those that are gone: what is kept for them
+    // is nobody's, whoever comes back under such a name. Who was let in before may be nobody now. May ask this
+    // Identity.
+    std::function<void(const NameSet& now, const NameSet& gone)> in_force;
     // Hears of each time that the files are read again, and whether they are in force.
     std::function<void(const absl::Status&)> reloaded;
     // So many issuers did not answer when they were asked.

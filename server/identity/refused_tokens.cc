@@ -44,11 +44,14 @@ void RefusedTokens::Fill(Budget& budget, double a_second, absl::Time now) {
 
 RefusedTokens::Budget* RefusedTokens::OfAddress(absl::string_view peer, absl::Time now) {
   if (!absl::StartsWith(peer, "ipv4:") && !absl::StartsWith(peer, "ipv6:")) return nullptr;
-  // Whoever has so many addresses that all are forgotten has the budget of all.
   const std::string address = AddressOf(peer);
   auto found = addresses_.find(address);
   if (found == addresses_.end()) {
-    if (addresses_.size() >= kMostAddresses) addresses_.clear();
+    if (addresses_.size() >= kMostAddresses && now - swept_ >= kRemembered / 10) {
+      swept_ = now;
+      absl::erase_if(addresses_, [&](const auto& row) { return now - row.second.refused >= kRemembered; });
+    }
+    if (addresses_.size() >= kMostAddresses) return nullptr;
     found = addresses_.emplace(address, Budget{kOfAddress, now, absl::InfinitePast()}).first;
   }
   Fill(found->second, kOfAddress, now);
@@ -63,8 +66,12 @@ absl::Status RefusedTokens::Check(const Sha256& token, absl::string_view peer, a
   Fill(all_, kOfAll, now);
   const Budget* const own = OfAddress(peer, now);
   if (own != nullptr && own->left < 1) return TooMany(own->left, kOfAddress);
+  if (all_.left >= 1) return absl::OkStatus();
+  Fill(quiet_, kOfQuiet, now);
   const bool is_quiet = own != nullptr && now - own->refused >= kRemembered;
-  return all_.left >= 1 || is_quiet ? absl::OkStatus() : TooMany(all_.left, kOfAll);
+  if (!is_quiet || quiet_.left < 1) return TooMany(all_.left, kOfAll);
+  quiet_.left -= 1;
+  return absl::OkStatus();
 }
 
 void RefusedTokens::Note(const Sha256& token, absl::string_view peer, absl::Status why, absl::Time now) {

@@ -20,9 +20,10 @@ namespace kiln::server {
 // Not safe from several threads at once. `now` is of SteadyNow().
 class RefusedTokens {
  public:
-  // A second's, and so many may come at once: at most a sixth of a core. Where all is used up, one is looked at of an
-  // address of which none was refused for a second: whoever floods the port locks nobody else out.
-  static constexpr double kOfAll = 2000, kOfAddress = 500;
+  // A second's, and so many may come at once: at most a fifth of a core. Where all is used up, one is looked at of an
+  // address of which none was refused for a second, and kOfQuiet of such: whoever floods the port from few addresses
+  // locks nobody else out.
+  static constexpr double kOfAll = 2000, kOfAddress = 500, kOfQuiet = 500;
   // A token that is not valid yet may be soon.
   static constexpr absl::Duration kRemembered = absl::Seconds(1);
   static constexpr size_t kMostTokens = 4096, kMostAddresses = 4096;
@@ -49,10 +50,11 @@ class RefusedTokens {
   };
 
   static void Fill(Budget& budget, double a_second, absl::Time now);
-  // Null: the caller has none of its own.
+  // Null: the caller has none of its own, or there are too many.
   Budget* OfAddress(absl::string_view peer, absl::Time now);
 
-  Budget all_ = {kOfAll, absl::InfinitePast()};
+  Budget all_ = {kOfAll, absl::InfinitePast()}, quiet_ = {kOfQuiet, absl::InfinitePast()};
+  absl::Time swept_ = absl::InfinitePast();  // of addresses that are quiet
   absl::flat_hash_map<std::string, Budget> addresses_;
   absl::flat_hash_map<Sha256, Refused> tokens_;
 };

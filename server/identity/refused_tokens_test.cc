@@ -65,6 +65,14 @@ TEST_F(RefusedTokensTest, AnAddressOfWhichNoneWasRefusedIsNotLockedOut) {
   EXPECT_FALSE(refused_.Check(Sha256Of("good"), "ipv4:10.0.0.7:1", kStart).ok());
 }
 
+// Nor does anybody get around the budgets by having very many.
+TEST_F(RefusedTokensTest, SoManyAddressesShareTwoBudgets) {
+  int looked = 0;
+  for (int i = 0; i < 20'000; ++i)
+    looked += Forged(absl::StrCat("ipv4:10.", i / 65536, ".", i / 256 % 256, ".", i % 256, ":443"), kStart);
+  EXPECT_EQ(looked, RefusedTokens::kOfAll + RefusedTokens::kOfQuiet);
+}
+
 // Whoever has one has all of its 2^64 addresses.
 TEST_F(RefusedTokensTest, ANetworkOfIpv6IsOneAddress) {
   int looked = 0;

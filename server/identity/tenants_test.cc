@@ -281,7 +281,7 @@ TEST_F(IdentityTest, AccountsGetTheLimitsThatAreInForce) {
   Write(absl::StrCat(quota, With("a", "one"),
                      "tenant { name: \"b\" certificate: \"b\" quota { handles: 9 } weight: 3 class: INTERACTIVE }"));
   Accounts accounts;
-  const auto apply = [&accounts](const std::vector<TenantPtr>& tenants) {
+  const auto apply = [&accounts](const std::vector<TenantPtr>& tenants, const Identity::NameSet&) {
     for (const TenantPtr& tenant : tenants) {
       if (tenant->quota[static_cast<size_t>(Quota::kHandles)] == 99) return absl::UnknownError("no room");
     }
@@ -318,13 +318,17 @@ TEST_F(IdentityTest, AccountsGetTheLimitsThatAreInForce) {
 }
 
 TEST_F(IdentityTest, ATenantThatHasGoneIsNotWhoComesBackUnderItsName) {
-  std::string stayed, left;
-  const auto in_force = [&](const Identity::NameSet& names, const Identity::NameSet& gone) {
+  std::string stayed, there, left;
+  const auto apply = [&](const std::vector<TenantPtr>&, const Identity::NameSet& names) {
     stayed = absl::StrJoin(names, " ");
+    return absl::OkStatus();
+  };
+  const auto in_force = [&](const Identity::NameSet& now, const Identity::NameSet& gone) {
+    there = absl::StrJoin(now, " ");
     left = absl::StrJoin(gone, " ");
   };
   Write(With("a", "one") + With("b", "two"));
-  auto opened = Identity::Open(path_, log_, absl::Hours(1), {.in_force = in_force});
+  auto opened = Identity::Open(path_, log_, absl::Hours(1), {.apply = apply, .in_force = in_force});
   ASSERT_TRUE(opened.ok()) << opened.status();
   identity_ = *std::move(opened);
   EXPECT_EQ(stayed, "");
@@ -342,7 +346,8 @@ TEST_F(IdentityTest, ATenantThatHasGoneIsNotWhoComesBackUnderItsName) {
   EXPECT_FALSE(identity_->IsInForce(a));
   Write(With("a", "three") + With("b", "two"));
   EXPECT_TRUE(identity_->Reload().ok());
-  EXPECT_EQ(stayed, "b");
+  EXPECT_EQ(stayed, "b");  // a is another one
+  EXPECT_EQ(there, "a b");
   EXPECT_FALSE(identity_->IsInForce(a));
   EXPECT_TRUE(identity_->IsInForce(b));
   EXPECT_TRUE(identity_->IsInForce(identity_->Identify({"Bearer three", {}}, kNow)->tenant));

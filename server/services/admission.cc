@@ -115,7 +115,7 @@ absl::StatusOr<Admitted> Admit(const Arrival& arrival, Right right) {
 
 bool IsStale(const Arrival& arrival, uint64_t known_by) { return arrival.env->identity->version() != known_by; }
 
-absl::StatusOr<absl::Time> AdmitAgain(const Arrival& arrival, const TenantPtr& tenant, absl::Time now) {
+absl::StatusOr<absl::Time> AdmitAgain(const Arrival& arrival, const TenantPtr& tenant, Right also, absl::Time now) {
   Identity& identity = *arrival.env->identity;
   KILN_ASSIGN_OR_RETURN(const Identified identified, Identify(identity, *arrival.context, now));
   if (identified.tenant->name != tenant->name || !identity.IsInForce(tenant)) {
@@ -123,8 +123,9 @@ absl::StatusOr<absl::Time> AdmitAgain(const Arrival& arrival, const TenantPtr& t
         "the tenant that this call is of has been taken out of the file, or its credentials given "
         "to another");
   }
-  const Right right = RpcRows()[arrival.method.number].right;
-  if (!identified.tenant->Has(right)) return WithoutRight(*identified.tenant, right);
+  for (const Right right : {RpcRows()[arrival.method.number].right, also}) {
+    if (!identified.tenant->Has(right)) return WithoutRight(*identified.tenant, right);
+  }
   return identified.until;
 }
 

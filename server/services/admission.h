@@ -100,7 +100,7 @@ bool IsStale(const Arrival& arrival, uint64_t known_by);
 
 // Whether the caller of `arrival`, who was this tenant as it came, still is, and has the right that it needs; until
 // when that counts. NOT_AUTHENTICATED or NOT_ALLOWED.
-absl::StatusOr<absl::Time> AdmitAgain(const Arrival& arrival, const TenantPtr& tenant, absl::Time now);
+absl::StatusOr<absl::Time> AdmitAgain(const Arrival& arrival, const TenantPtr& tenant, Right also, absl::Time now);
 
 }  // namespace kiln::server
 

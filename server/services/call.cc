@@ -108,7 +108,9 @@ void CountEnd(const Arrival& arrival, const Ending& ending, const grpc::Status& 
 
 absl::Status CheckInForce(const Admitted& admitted) {
   Identity* const identity = admitted.env().identity;
-  if (identity == nullptr || admitted.tenant() == nullptr || identity->IsInForce(admitted.tenant()))
+  // It was when it was let in, so it is unless something else has come into force.
+  if (identity == nullptr || admitted.tenant() == nullptr || identity->version() == admitted.known_by() ||
+      identity->IsInForce(admitted.tenant()))
     return absl::OkStatus();
   return NotAuthenticated("the tenant of this call has been taken out of the file");
 }

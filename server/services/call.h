@@ -110,8 +110,11 @@ class Revocable : public Reactor, private OpenCalls::Call {
     arrival_ = arrival;
     tenant_ = tenant;
     listed_ = true;
-    calls->Add(this, until, IsStale(arrival, known_by));
+    calls->Add(this, until, [&] { return IsStale(arrival, known_by); });
   }
+
+  // It takes this right, too, beside that of its kind of call.
+  void Require(Right right) { also_.store(right, std::memory_order_relaxed); }
 
   // What it ends with, where it would with `status`.
   absl::Status Ends(const absl::Status& status) {
@@ -123,7 +126,7 @@ class Revocable : public Reactor, private OpenCalls::Call {
 
  private:
   Let LookAgain(absl::Time now) override {
-    auto until = AdmitAgain(*arrival_, tenant_, now);
+    auto until = AdmitAgain(*arrival_, tenant_, also_.load(std::memory_order_relaxed), now);
     return until.ok() ? Let{absl::OkStatus(), *until} : Let{until.status(), {}};
   }
   void Revoke(const absl::Status& why) override {
@@ -142,6 +145,7 @@ class Revocable : public Reactor, private OpenCalls::Call {
   std::optional<Arrival> arrival_;
   TenantPtr tenant_;
   bool listed_ = false;
+  std::atomic<Right> also_{Right::kKnown};
   std::atomic<bool> ending_{false}, revoked_{false};
   absl::Status why_;  // once revoked_
 };

@@ -168,6 +168,7 @@ class ExportStream final : public CarryStream<DownloadReactor> {
     KILN_RETURN_IF_ERROR(CheckSmall(bytes));
     KILN_RETURN_IF_ERROR(Decode(bytes, limits(), request));
     const TenantPtr& tenant = admitted().tenant();
+    if (request.all()) Require(Right::kAdmin);
     if (request.all() && tenant != nullptr && !tenant->Has(Right::kAdmin)) return WithoutRight(*tenant, Right::kAdmin);
     KILN_ASSIGN_OR_RETURN(programs_, engine().Export(caller_.get(), request.all(), CallerOf(admitted())));
     // Of the piece that is read, and the message that travels.

@@ -83,13 +83,13 @@ void rpc::DebugService::Trace(UnaryCall<v1::TraceRequest, v1::TraceResponse>& ca
     engine.traces().KeepLaunches(now + absl::Seconds(std::min(asked.launch_seconds(), kMostLaunchSeconds)));
   }
   Traces::Wanted wanted;
-  absl::Time since = asked.seconds() > 0 ? now - absl::Seconds(asked.seconds()) : absl::InfinitePast();
+  if (asked.seconds() > 0) wanted.since_ns = absl::ToUnixNanos(now - absl::Seconds(asked.seconds()));
   if (!sees_all) {
     wanted.owner = OwnerNumber(call.control().account);
     // Before that, its name was another's.
-    since = std::max(since, engine.sessions().Since(call.tenant_name()));
+    const absl::Time since = engine.sessions().Since(call.tenant_name());
+    if (since > absl::InfinitePast()) wanted.begun_since_ns = absl::ToUnixNanos(since);
   }
-  if (since > absl::InfinitePast()) wanted.since_ns = absl::ToUnixNanos(since);
   v1::TraceResponse& answer = call.response();
   const std::vector<CallRecord> calls = engine.traces().Calls(wanted);
   const absl::flat_hash_map<SpanId, CompileStages> compiled = engine.traces().Stages();

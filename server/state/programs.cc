@@ -80,7 +80,10 @@ void AddSlowCalls(const Collecting& from, const SlowCalls& calls, v1::StateRespo
   state.set_slow_after_seconds(absl::ToDoubleSeconds(calls.after()));
   std::optional<uint32_t> owner;
   if (!from.whole()) owner = OwnerNumber(from.viewer.account);
-  const std::vector<SlowCall> slow = calls.List(owner);
+  std::vector<SlowCall> slow = calls.List(owner);
+  // Before that, its name was another's.
+  const int64_t since = owner.has_value() ? absl::ToUnixNanos(from.engine.sessions().Since(from.viewer.tenant)) : 0;
+  std::erase_if(slow, [since](const SlowCall& call) { return call.record.time.begin_ns < since; });
   const size_t shown = std::min(slow.size(), from.MostOf(SlowCalls::kKept));
   for (size_t i = 0; i < shown; ++i) {
     FillCall(slow[i].record, slow[i].method, from.NameOf(slow[i].record.owner), from.now, *state.add_slow_calls());

@@ -48,7 +48,9 @@ template <typename Record>
 std::vector<Record> Sorted(const Ring<Record>& ring, const Traces::Wanted& wanted) {
   std::vector<Record> found;
   ring.Read([&](const Record& record) {
-    if (record.time.end_ns < wanted.since_ns || (wanted.owner.has_value() && record.owner != *wanted.owner)) return;
+    if (record.time.end_ns < wanted.since_ns || record.time.begin_ns < wanted.begun_since_ns ||
+        (wanted.owner.has_value() && record.owner != *wanted.owner))
+      return;
     found.push_back(record);
   });
   std::sort(found.begin(), found.end(), kByEnd);

@@ -138,7 +138,8 @@ class Traces final : public runtime::RuntimeObserver {
   // Whose records, and since when they ended.
   struct Wanted {
     std::optional<uint32_t> owner;  // none: all
-    int64_t since_ns = 0;
+    int64_t since_ns = 0;           // by when it ended
+    int64_t begun_since_ns = 0;
   };
   // Oldest end first. They are copied while others write.
   std::vector<CallRecord> Calls(const Wanted& wanted) const;

@@ -141,9 +141,10 @@ TrustDomain SessionTable::DomainOf(absl::string_view tenant) const {
     absl::ReaderMutexLock lock(&past_mutex_);
     if (const auto past = past_.find(tenant); past != past_.end()) before = past->second.tenants;
   }
-  // No tenant's name has a ':'.
+  // No tenant's name has a ':'. Whoever has a name after another is counted in this process alone: what such a one
+  // leaves on disk is nobody's in the next.
   return server::DomainOf(options_.domain_secret,
-                          before == 0 ? std::string(tenant) : absl::StrCat(tenant, "::", before));
+                          before == 0 ? std::string(tenant) : absl::StrCat(tenant, "::", before, "::", process_));
 }
 
 absl::Time SessionTable::Since(absl::string_view tenant) const {

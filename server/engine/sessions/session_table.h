@@ -179,6 +179,7 @@ class SessionTable {
     uint64_t tenants = 0;
     absl::Time until;
   };
+  const uint64_t process_ = RandomHandles().Next();
   mutable absl::Mutex past_mutex_;  // taken last
   absl::flat_hash_map<std::string, Past> past_ ABSL_GUARDED_BY(past_mutex_);
   // The first end changed, or stopped_.

@@ -17,13 +17,13 @@ OpenCalls::~OpenCalls() {
   thread_.join();
 }
 
-void OpenCalls::Add(Call* call, absl::Time until, bool stale) {
+void OpenCalls::Add(Call* call, absl::Time until, absl::FunctionRef<bool()> stale) {
   Shard& shard = ShardOf(call);
   absl::MutexLock lock(&shard.mutex);
   shard.calls.insert(call);
   call->until_ = until;
-  if (until < absl::InfiniteFuture() && timed_.fetch_add(1) == 0) bell_.Ring();
-  if (stale) Look(*call, /*anew=*/true);
+  if (until < absl::InfiniteFuture()) CountTimed();
+  if (stale()) Look(*call, /*anew=*/true);
 }
 
 void OpenCalls::Remove(Call* call) {
@@ -50,7 +50,7 @@ void OpenCalls::Look(Call& call, bool anew) {
   call.revoked_ = !let.status.ok();
   if (let.status.ok()) call.until_ = let.until;
   const bool is_timed = call.revoked_ || call.until_ < absl::InfiniteFuture();
-  if (is_timed && !was_timed && timed_.fetch_add(1) == 0) bell_.Ring();
+  if (is_timed && !was_timed) CountTimed();
   if (was_timed && !is_timed) timed_.fetch_sub(1);
   if (!call.revoked_) return;
   call.cut_off_at_ = SteadyNow() + kPatience;
@@ -64,9 +64,19 @@ void OpenCalls::Look(bool anew) {
   }
 }
 
+void OpenCalls::CountTimed() {
+  timed_.fetch_add(1);
+  if (idle_.load()) bell_.Ring();
+}
+
 void OpenCalls::LookUntilStopped() {
+  // Waits for the bell only after a whole period without any: a caller that makes one call after the other rings once.
+  bool none = true;
   while (!stopping_.load()) {
-    bell_.Wait(timed_.load() == 0 ? absl::InfiniteDuration() : kPeriod);
+    idle_.store(none);
+    bell_.Wait(none && timed_.load() == 0 ? absl::InfiniteDuration() : kPeriod);
+    idle_.store(false);
+    none = timed_.load() == 0;
     Look(/*anew=*/false);
   }
 }

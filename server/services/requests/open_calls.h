@@ -15,6 +15,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_set.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
@@ -55,8 +56,9 @@ class OpenCalls {
   OpenCalls(const OpenCalls&) = delete;
   OpenCalls& operator=(const OpenCalls&) = delete;
 
-  // A call that was let in until then. `stale`: something else has been in force since, so it is looked at now.
-  void Add(Call* call, absl::Time until, bool stale);
+  // A call that was let in until then. Looks at it at once if `stale` says, now that LookAtAll would find it, that
+  // something else has come into force since.
+  void Add(Call* call, absl::Time until, absl::FunctionRef<bool()> stale);
   // Waits for what is being asked of it.
   void Remove(Call* call);
 
@@ -74,13 +76,15 @@ class OpenCalls {
   Shard& ShardOf(const Call* call) { return shards_[(reinterpret_cast<uintptr_t>(call) >> 8) % kShards]; }
   void Look(Call& call, bool anew);
   void Look(bool anew);
+  void CountTimed();
   void LookUntilStopped();
 
   std::array<Shard, kShards> shards_;
   // Of calls with an end, or that were told to end: only they are looked at from time to time.
   std::atomic<int64_t> timed_{0};
   std::atomic<bool> stopping_{false};
-  Bell bell_;  // rings for the first of those, and the end
+  std::atomic<bool> idle_{false};  // waits for the bell alone
+  Bell bell_;                      // rings for the first of those, and the end
   std::thread thread_;
 };
 

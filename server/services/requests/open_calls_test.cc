@@ -39,7 +39,7 @@ class Asked final : public OpenCalls::Call {
 TEST(OpenCalls, WhoIsNotKnownAnyMoreIsEndedAndOthersAreNot) {
   OpenCalls calls;
   Asked gone, stays, away;
-  for (Asked* call : {&gone, &stays, &away}) calls.Add(call, absl::InfiniteFuture(), /*stale=*/false);
+  for (Asked* call : {&gone, &stays, &away}) calls.Add(call, absl::InfiniteFuture(), [] { return false; });
   calls.LookAtAll();
   EXPECT_FALSE(gone.revoked.HasBeenNotified());
   gone.Forget();
@@ -59,7 +59,7 @@ TEST(OpenCalls, WhatIsStaleIsLookedAtAtOnce) {
   OpenCalls calls;
   Asked call;
   call.Forget();
-  calls.Add(&call, absl::InfiniteFuture(), /*stale=*/true);
+  calls.Add(&call, absl::InfiniteFuture(), [] { return true; });
   EXPECT_TRUE(call.revoked.HasBeenNotified());
   calls.Remove(&call);
 }
@@ -72,8 +72,8 @@ TEST(OpenCalls, OneThatExpiresIsEndedByItselfUnlessItCountsLonger) {
     absl::MutexLock lock(&expires.mutex);
     expires.until = soon;
   }
-  calls.Add(&renewed, soon, /*stale=*/false);
-  calls.Add(&expires, soon, /*stale=*/false);
+  calls.Add(&renewed, soon, [] { return false; });
+  calls.Add(&expires, soon, [] { return false; });
   expires.revoked.WaitForNotification();
   {
     absl::MutexLock lock(&expires.mutex);
