@@ -58,6 +58,8 @@ pub(crate) async fn keep(connection: Arc<Connection>, wanted: Duration) {
 pub(crate) async fn close(connection: &Connection, timeout: Duration) {
     if let Some(token) = connection.token() {
         let options = CallOptions::within(timeout);
-        let _ = connection.unary(session_service::CLOSE, v1::CloseSessionRequest { token, ..Default::default() }, &options).await;
+        let _ = connection
+            .unary(session_service::CLOSE, v1::CloseSessionRequest { token, ..Default::default() }, &options)
+            .await;
     }
 }
