@@ -136,7 +136,8 @@ class Stream:
         self._line.put(commands.hello(self._seen))
         for _, message in self._kept:
             self._line.put(message)
-        self._call = self._begin(iter(self._line.get, None), metadata=self._session.under(self._token))
+        self._shown = self._session.under(self._token)
+        self._call = self._begin(iter(self._line.get, None), metadata=self._shown)
 
     def _run(self) -> None:
         error: KilnError = ConnectionLost("the stream to %s has ended" % self._target)
@@ -170,7 +171,7 @@ class Stream:
                 error = self._session.heed(from_rpc(failed, self._target))
             deadline = deadline or time.monotonic() + self._session.granted
             self._line.put(None)  # what gRPC's thread waits for
-            if not may_pass(error):
+            if not may_pass(error) and not self._is_known_anew(error):
                 return error
             why = self._wait_for_server(deadline)
             if why is not None:
@@ -180,6 +181,10 @@ class Stream:
                 for answer in self._asked.values():
                     answer.data.clear()  # it comes again, from its beginning
                 self._connect()
+
+    def _is_known_anew(self, error: KilnError) -> bool:
+        """Whether it ended for a token that counts no more, in place of which there is another by now."""
+        return error.code == "NOT_AUTHENTICATED" and self._session.under(self._token) != self._shown
 
     def _lost(self, error: KilnError, why: str) -> KilnError:
         """`error`, which may say that there is no server any more."""
