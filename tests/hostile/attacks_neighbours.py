@@ -29,8 +29,8 @@ def _schedules(target: Target, who: str, graph_hash: bytes) -> Dict[str, str]:
 @attack(tenants=True)
 def tenant_tunes_what_another_has_too(target):
     """A search of one tenant's gives the program that another has of the same graph no other schedule, nor is it found."""
-    # Sizes for which the rules are not the best that there is, on processors of today; on a busy one, or under a sanitizer,
-    # a search may still find nothing better, and then this sees nothing.
+    # Sizes for which the rules are not the best that there is, on processors of today. Where little time is left, as on
+    # a busy one or under a sanitizer, a search may still find nothing better, and then this sees nothing.
     for sizes in ((3, 1000, 1000), (1000, 3, 17), (5, 700, 900)):
         graph = _product(*sizes)
         compiled = {who: target.call("KernelService.Compile", graph=graph, tenant=who) for who in (A, B)}
