@@ -191,8 +191,8 @@ class ProgramStore {
   };
   Evicted Evict(const TrustDomain& domain, const Digest& graph_hash);
 
-  // The domain is nobody's any more: forgets its programs, removes their entries on disk, and keeps
-  // nothing that is still being made for it. What is shared stays for the others. Blocks for the disk.
+  // A tenant is gone: forgets the programs of its domain, removes their entries on disk, and drops
+  // what is still being compiled for it. What is shared stays for the others. Blocks for the disk.
   void Forget(const TrustDomain& domain);
 
   // So much of a tenant's program_bytes. Where there is not enough, programs of its own that nobody uses make
