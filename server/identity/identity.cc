@@ -12,7 +12,7 @@
 namespace kiln::server {
 namespace {
 
-// Then all are forgotten.
+// Then one is forgotten for each that is new.
 constexpr size_t kMaxChecked = 4096;
 
 Identity::NameSet NamesOf(const Tenants& tenants) {

@@ -40,15 +40,14 @@ class Identity {
   using PeerFn = absl::FunctionRef<std::string()>;
   using NameSet = std::set<std::string, std::less<>>;
 
-  // All may be null, and are called by one thread at a time.
+  // All may be null. The first two are called by one thread at a time.
   struct Hooks {
-    // Puts the tenants of a file in force, or says why it cannot: then those before stay. `stayed` are the names of
-    // those that were in force before, too: what is kept by name for anybody else is not this one's, who may be another
-    // of the same name. Nobody who is new has been let in yet.
+    // Puts the tenants of a file in force, or says why it cannot: then those before stay. `stayed` are the names that
+    // were in force before, too. What is kept under any other name is of a tenant that left earlier, and is to be
+    // dropped now, while no new tenant has been let in.
     std::function<absl::Status(const std::vector<TenantPtr>& tenants, const NameSet& stayed)> apply;
-    // Something else is in force than before: the names that there are, and those that are gone: what is kept for them
-    // is nobody's, whoever comes back under such a name. Who was let in before may be nobody now. May ask this
-    // Identity.
+    // After that: `now` are all names in force, `gone` those that are not any more. What is kept for `gone` is to be
+    // dropped, and callers that were let in before are to be looked at again. May call this Identity.
     std::function<void(const NameSet& now, const NameSet& gone)> in_force;
     // Hears of each time that the files are read again, and whether they are in force.
     std::function<void(const absl::Status&)> reloaded;

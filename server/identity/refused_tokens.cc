@@ -13,6 +13,9 @@
 namespace kiln::server {
 namespace {
 
+// To go through all addresses takes some ten microseconds, and is not to be had for each forged token.
+constexpr absl::Duration kSweepPeriod = absl::Milliseconds(100);
+
 absl::Status TooMany(double left, double a_second) {
   v1::ErrorDetail detail;
   detail.set_code(v1::NOT_AUTHENTICATED);
@@ -47,11 +50,12 @@ RefusedTokens::Budget* RefusedTokens::OfAddress(absl::string_view peer, absl::Ti
   const std::string address = AddressOf(peer);
   auto found = addresses_.find(address);
   if (found == addresses_.end()) {
-    if (addresses_.size() >= kMostAddresses && now - swept_ >= kRemembered / 10) {
+    // An address of which none was refused for a second needs no row.
+    if (addresses_.size() >= kMostAddresses && now - swept_ >= kSweepPeriod) {
       swept_ = now;
       absl::erase_if(addresses_, [&](const auto& row) { return now - row.second.refused >= kRemembered; });
     }
-    if (addresses_.size() >= kMostAddresses) return nullptr;
+    if (addresses_.size() >= kMostAddresses) return nullptr;  // no row is free: it counts among all alone
     found = addresses_.emplace(address, Budget{kOfAddress, now, absl::InfinitePast()}).first;
   }
   Fill(found->second, kOfAddress, now);
@@ -82,6 +86,7 @@ void RefusedTokens::Note(const Sha256& token, absl::string_view peer, absl::Stat
     own->left -= 1;
     own->refused = now;
   }
+  // They are forgotten after a second anyway; then some are looked at once more.
   if (tokens_.size() >= kMostTokens) tokens_.clear();
   tokens_.insert_or_assign(token, Refused{std::move(why), now + kRemembered});
 }

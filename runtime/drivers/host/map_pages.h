@@ -15,6 +15,7 @@ inline constexpr uint64_t kLargePage = uint64_t{2} << 20;
 inline constexpr uint64_t kWorthLargePages = 2 * kLargePage;
 
 enum class PageSize {
+  // None is large, also where the system makes pages large by itself: what nobody touches takes no memory.
   kSmall,
   // The mapping begins on a large page, and the system is asked for such.
   kLarge,

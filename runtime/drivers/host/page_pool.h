@@ -5,7 +5,7 @@
 // buffers must not use them up. A mapping for each buffer would: who makes very many and frees every second one has a
 // mapping for each that is left, and needs no memory for that, since nobody has touched it. So pages come from slabs,
 // large mappings of which many buffers are parts; what is freed within one gives its memory back and leaves its
-// addresses. Only what is as large as a slab's good part is a mapping of its own, and all of these are counted.
+// addresses. Only a buffer of 32 MiB or more is a mapping of its own. Slabs and such mappings are counted.
 #ifndef KILN_RUNTIME_DRIVERS_HOST_PAGE_POOL_H_
 #define KILN_RUNTIME_DRIVERS_HOST_PAGE_POOL_H_
 

@@ -141,8 +141,8 @@ TrustDomain SessionTable::DomainOf(absl::string_view tenant) const {
     absl::ReaderMutexLock lock(&past_mutex_);
     if (const auto past = past_.find(tenant); past != past_.end()) before = past->second.tenants;
   }
-  // No tenant's name has a ':'. Whoever has a name after another is counted in this process alone: what such a one
-  // leaves on disk is nobody's in the next.
+  // No tenant's name has a ':'. The second tenant of a name has a domain that another process does not make again:
+  // after a restart nobody finds its programs on disk.
   return server::DomainOf(options_.domain_secret,
                           before == 0 ? std::string(tenant) : absl::StrCat(tenant, "::", before, "::", process_));
 }

@@ -1,3 +1,4 @@
+// Tested by tests/conformance/schedules/lanes_test.cc.
 #include "compiler/target/llvm/values/affine.h"
 
 #include <vector>
@@ -38,8 +39,7 @@ std::optional<Element> EmitAffine(llvm::IRBuilder<>& builder, const UOp& uop, co
   const int64_t lanes = LanesOf(uop.shape());
   if (uop.op() != Op::CMPLT || lanes <= kFewLanes || !IsFarFromEnds(uop.src(0)) || !IsFarFromEnds(uop.src(1)))
     return std::nullopt;
-  if (a.step == 1 && b.step == 0)
-    return Element{FirstLanes(builder, builder.CreateSub(b.value, a.value), lanes)};
+  if (a.step == 1 && b.step == 0) return Element{FirstLanes(builder, builder.CreateSub(b.value, a.value), lanes)};
   if (a.step == 0 && b.step == 1) {  // not up to and with `a`
     llvm::Value* others = builder.CreateAdd(builder.CreateSub(a.value, b.value), builder.getInt64(1));
     return Element{builder.CreateNot(FirstLanes(builder, others, lanes))};
