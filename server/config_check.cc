@@ -193,6 +193,9 @@ absl::Status CheckConfig(const v1::ServerConfig& config) {
   if (config.compile_limits().max_memory_bytes() < (uint64_t{64} << 20)) {
     return BadSetting("compile_limits.max_memory_bytes", "less than 64 MiB");
   }
+  if (const uint64_t all = config.compile_limits().max_total_memory_bytes(); all != 0 && all < (uint64_t{64} << 20)) {
+    return BadSetting("compile_limits.max_total_memory_bytes", "less than 64 MiB; 0 is a quarter of the machine's");
+  }
   if (config.mpi() != "on" && config.mpi() != "off" && config.mpi() != "auto") {
     return BadSetting("mpi", absl::StrCat("\"", config.mpi(), "\" is not on, off or auto"));
   }

@@ -36,7 +36,10 @@ const std::vector<ConfigRow>& ConfigRows() {
       {"measure_core", "true",
        "measure what a core of this CPU does in a cycle, in less than 200 ms, if a file of --program_cache_dir does "
        "not say it yet; without, schedules are those of a usual core (kiln devices --verbose)"},
-      {"cpu_memory_bytes", "0", "most bytes the CPU devices hand out together; 0 is 80% of the machine's"},
+      {"cpu_memory_bytes", "0",
+       "most bytes the CPU devices hand out together; 0 is 80% of the machine's, less what compiling may take in "
+       "processes "
+       "of its own"},
       {"gpus", "auto",
        "GPUs to serve beside the CPU: auto, all that NVIDIA's and AMD's drivers list (CUDA_VISIBLE_DEVICES and "
        "ROCR_VISIBLE_DEVICES hide some); none; or kinds without which the server does not start: cuda, hip, or "
@@ -98,6 +101,8 @@ const std::vector<ConfigRow>& ConfigRows() {
        "with tenants"},
       {"compile_limits.max_seconds", "120", "longest compilation in such a process"},
       {"compile_limits.max_memory_bytes", "4294967296", "most memory of such a process"},
+      {"compile_limits.max_total_memory_bytes", "0",
+       "most memory of all such processes together; 0 is a quarter of the machine's"},
       {"fault_folder", "",
        "folder for the graphs on which such a process failed without an answer, for a report: the last 32, at most "
        "64 MiB (docs/operations.md); empty: none are kept"},

@@ -10,6 +10,7 @@
 #include "absl/strings/str_split.h"
 #include "base/error.h"
 #include "google/protobuf/descriptor.h"
+#include "server/compile_memory.h"
 
 namespace kiln::server {
 namespace {
@@ -107,6 +108,25 @@ TEST(ConfigTest, TheLargestMessageFollowsTheGraphs) {
   EXPECT_EQ(LargestMessage(config), uint64_t{66} << 20);
   config.mutable_graph_limits()->set_max_bytes(1 << 30);
   EXPECT_EQ(LargestMessage(config), (uint64_t{1} << 31) - 1);
+}
+
+TEST(ConfigTest, WhatMemoryIsGivenToAddsUp) {
+  constexpr uint64_t kMachine = uint64_t{20} << 30;
+  v1::ServerConfig config;
+  config.set_compile_isolation("auto");
+  EXPECT_EQ(CompileMemoryBytes(config, kMachine), 0u);
+  EXPECT_EQ(DefaultCpuMemoryBytes(config, kMachine), uint64_t{16} << 30);
+  config.set_tenants("file");
+  EXPECT_EQ(CompileMemoryBytes(config, kMachine), uint64_t{5} << 30);
+  EXPECT_EQ(DefaultCpuMemoryBytes(config, kMachine), uint64_t{11} << 30);
+  config.mutable_compile_limits()->set_max_total_memory_bytes(uint64_t{2} << 30);
+  EXPECT_EQ(CompileMemoryBytes(config, kMachine), uint64_t{2} << 30);
+  EXPECT_EQ(DefaultCpuMemoryBytes(config, kMachine), uint64_t{14} << 30);
+  // However much compiling may take, there is something left to run with.
+  config.mutable_compile_limits()->set_max_total_memory_bytes(uint64_t{64} << 30);
+  EXPECT_EQ(DefaultCpuMemoryBytes(config, kMachine), uint64_t{4} << 30);
+  config.set_compile_isolation("off");
+  EXPECT_EQ(CompileMemoryBytes(config, kMachine), 0u);
 }
 
 TEST(ConfigTest, HelpTeachesEveryFlag) {

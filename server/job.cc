@@ -20,6 +20,7 @@
 #include "runtime/drivers/remote/device.h"
 #include "runtime/drivers/remote/switchboard.h"
 #include "runtime/drivers/remote/worker.h"
+#include "server/compile_memory.h"
 #include "server/cpu_core.h"
 #include "server/process/watchdog.h"
 
@@ -90,13 +91,14 @@ runtime::cpu::DeviceOptions CpuOptions(const v1::ServerConfig& config) {
   cpu.threads = config.cpu_threads();
   cpu.memory_limit_bytes = config.cpu_memory_bytes();
   cpu.profile_jit = config.profile_jit();
+  if (cpu.memory_limit_bytes == 0) {
+    cpu.memory_limit_bytes = DefaultCpuMemoryBytes(config, runtime::cpu::UsableMemoryBytes());
+    if (InJob(config)) cpu.memory_limit_bytes /= cluster::RanksOnThisHost();
+  }
   if (!InJob(config)) return cpu;
   // Rank 0 says itself where the devices of others are.
   if (RankInJob() == 0) cpu.place = remote::PlaceName(0, HostName());
   if (cpu.threads == 0) cpu.threads = static_cast<uint32_t>(ShareOfCores().size());
-  if (cpu.memory_limit_bytes == 0) {
-    cpu.memory_limit_bytes = runtime::cpu::UsableMemoryBytes() / 5 * 4 / cluster::RanksOnThisHost();
-  }
   return cpu;
 }
 

@@ -115,6 +115,13 @@ int Serve(const Invocation& invocation) {
     return 1;
   }
   log->info("event=serving listen={} port={}", invocation.config.listen(), (*server)->port());
+  if (!kiln::server::IsLoopback(invocation.config.listen())) {
+    log->warn(
+        "event=open_port listen={} message=\"before anybody has said who asks, gRPC keeps a block of headers that "
+        "never "
+        "ends: where strangers reach this port, put HAProxy before it (docs/security.md, deploy/haproxy.cfg)\"",
+        invocation.config.listen());
+  }
 
   const int signal = ServeUntilTold(invocation, ends, **server, manager, *log);
   // A second signal means now.

@@ -21,11 +21,14 @@
 #include "compiler/compile_program.h"
 #include "compiler/gradient/gradient.h"
 #include "compiler/options/version.h"
+#include "compiler/search/choose.h"
 #include "compiler/search/tune.h"
 #include "compiler/target/gpu/assemble_ptx.h"
 #include "compiler/tools/dump_observer.h"
+#include "runtime/drivers/cpu/machine.h"
 #include "server/backends.h"
 #include "server/build_id.h"
+#include "server/compile_memory.h"
 #include "server/compile_worker/compile_workers.h"
 #include "server/compile_worker/fault_folder.h"
 #include "server/compile_worker/job.h"
@@ -70,6 +73,7 @@ constexpr char kWarmGraph[] = R"(
 struct Compilers {
   CompileFn compile;
   GradientFn gradient;
+  ChooseForFn choose;
 };
 
 // In processes of its own, if `config` wants them and `worker` is a program for them; else here.
@@ -77,10 +81,8 @@ absl::StatusOr<Compilers> BaseCompilers(const v1::ServerConfig& config, const v1
                                         const compiler::Limits& limits, const std::string& worker, spdlog::logger& log,
                                         std::shared_ptr<Metrics> metrics) {
   CompileFn here = InProcess(compiler::CompileProgram);
-  const bool wanted =
-      config.compile_isolation() == "on" || (config.compile_isolation() == "auto" && !config.tenants().empty());
-  if (!wanted || (worker.empty() && config.compile_isolation() == "auto"))
-    return Compilers{here, GradientInProcess(compiler::Gradient)};
+  if (!CompilesApart(config) || (worker.empty() && config.compile_isolation() == "auto"))
+    return Compilers{here, GradientInProcess(compiler::Gradient), nullptr};
   if (worker.empty()) {
     v1::ErrorDetail detail;
     detail.set_code(v1::NOT_IMPLEMENTED);
@@ -89,7 +91,8 @@ absl::StatusOr<Compilers> BaseCompilers(const v1::ServerConfig& config, const v1
   }
   CompileWorkersOptions options;
   options.binary = worker;
-  options.memory_bytes = config.compile_limits().max_memory_bytes();
+  options.all_memory_bytes = CompileMemoryBytes(config, runtime::cpu::UsableMemoryBytes());
+  options.memory_bytes = std::min(config.compile_limits().max_memory_bytes(), options.all_memory_bytes);
   options.max_time = absl::Seconds(config.compile_limits().max_seconds());
   options.metrics = std::move(metrics);
   std::shared_ptr<FaultFolder> folder;
@@ -107,8 +110,9 @@ absl::StatusOr<Compilers> BaseCompilers(const v1::ServerConfig& config, const v1
   KILN_ASSIGN_OR_RETURN(const v1::Graph graph, ParseGraph(kWarmGraph));
   KILN_ASSIGN_OR_RETURN(auto started, CompileWorkers::Start(options, ToJob(graph, target, compile, nullptr)));
   const std::shared_ptr<CompileWorkers> workers = std::move(started);
-  log.info("event=compile_workers idle={} max_seconds={} max_memory_bytes={} landlock={}", options.idle,
-           config.compile_limits().max_seconds(), options.memory_bytes, LandlockVersion());
+  log.info("event=compile_workers idle={} max_seconds={} max_memory_bytes={} max_total_memory_bytes={} landlock={}",
+           options.idle, config.compile_limits().max_seconds(), options.memory_bytes, options.all_memory_bytes,
+           LandlockVersion());
   GradientFn gradient = [workers](const v1::GradientRequest& request, const compiler::Limits& most,
                                   const CompileFor& whom) { return workers->Gradient(request, most, whom); };
   CompileFn there = [here, workers](const v1::Graph& wire, const v1::Target& device, const compiler::Options& how,
@@ -118,7 +122,11 @@ absl::StatusOr<Compilers> BaseCompilers(const v1::ServerConfig& config, const v1
     if (device.kind() == v1::Target::AMDGPU) return here(wire, device, how, observer, whom);
     return workers->Compile(wire, device, how, observer, whom);
   };
-  return Compilers{std::move(there), std::move(gradient)};
+  ChooseForFn choose = [workers](const v1::Graph& kernel, const v1::Target& device, const compiler::Limits& most,
+                                 const std::string& from, uint32_t count, const CompileFor& whom) {
+    return workers->Choose(kernel, device, most, from, count, whom);
+  };
+  return Compilers{std::move(there), std::move(gradient), std::move(choose)};
 }
 
 // The compiler, with a line in the log for each graph, and its stages in a folder
@@ -181,13 +189,19 @@ absl::StatusOr<std::shared_ptr<ProgramDisk>> OpenDisk(const v1::ServerConfig& co
                                        [log](const DiskEvent& event) { LogDisk(*log, event); });
 }
 
-// The search for schedules, with a line in the log for each program. Candidates are compiled by `compile`.
-TuneFn LoggedSearch(CompileFn compile, std::shared_ptr<spdlog::logger> log, std::string ptxas) {
-  return [compile = std::move(compile), log, ptxas](const v1::Graph& graph, const v1::Target& target,
-                                                    const compiler::Options& options, compiler::TuneOptions tuning,
-                                                    compiler::KernelTimer& timer,
-                                                    const CompileFor& whom) -> absl::StatusOr<compiler::Tuned> {
+// The search for schedules, with a line in the log for each program. Candidates are compiled and chosen by `compilers`.
+TuneFn LoggedSearch(const Compilers& compilers, std::shared_ptr<spdlog::logger> log, std::string ptxas) {
+  return [compile = compilers.compile, choose = compilers.choose, log, ptxas](
+             const v1::Graph& graph, const v1::Target& target, const compiler::Options& options,
+             compiler::TuneOptions tuning, compiler::KernelTimer& timer,
+             const CompileFor& whom) -> absl::StatusOr<compiler::Tuned> {
     const absl::Time begin = SteadyNow();
+    if (choose != nullptr) {
+      tuning.choose = [&choose, &whom](const v1::Graph& kernel, const v1::Target& device, const compiler::Limits& most,
+                                       const std::string& from, uint32_t count, const std::function<bool()>&) {
+        return choose(kernel, device, most, from, count, whom);
+      };
+    }
     tuning.compile = [&compile, &whom](const v1::Graph& candidate, const v1::Target& device,
                                        const compiler::Options& how,
                                        compiler::CompileObserver* observer) -> absl::StatusOr<v1::Executable> {
@@ -257,7 +271,7 @@ int ServeWorker(int argc, const char* const* argv) {
   if (IsExecutor(argc, argv)) return ServeExecutor(argc, argv);
   uint64_t memory_bytes = 0;
   if (!IsWorker(argc, argv) || !absl::SimpleAtoi(argv[2], &memory_bytes)) return 2;
-  return RunZygote({compiler::CompileProgram, compiler::Gradient}, memory_bytes);
+  return RunZygote({compiler::CompileProgram, compiler::Gradient, compiler::Choose}, memory_bytes);
 }
 
 absl::StatusOr<std::unique_ptr<RpcServer>> StartServer(const v1::ServerConfig& config,
@@ -299,7 +313,7 @@ absl::StatusOr<std::unique_ptr<RpcServer>> StartServer(const v1::ServerConfig& c
   const std::string ptxas = config.ptxas() == "none" ? "" : config.ptxas();
   KILN_ASSIGN_OR_RETURN(
       Compilers base, BaseCompilers(config, devices.front()->target(), options.limits, worker, *log, options.metrics));
-  TuneFn search = LoggedSearch(base.compile, log, ptxas);
+  TuneFn search = LoggedSearch(base, log, ptxas);
   CompileFn compile = LoggedCompiler(std::move(base.compile), log, config.dump(), ptxas);
   auto engine = std::make_unique<Engine>(options, std::move(devices), std::move(compile), std::move(base.gradient),
                                          /*observer=*/nullptr, std::move(search));

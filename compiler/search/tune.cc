@@ -8,15 +8,13 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/synchronization/mutex.h"
-#include "base/check.h"
 #include "base/error.h"
 #include "base/graph/graph_text.h"
 #include "compiler/compile.h"
-#include "compiler/import/wire.h"
 #include "compiler/kernel/dots.h"
 #include "compiler/opt/requested.h"
 #include "compiler/opt/schedule_text.h"
-#include "compiler/program/kernel_form.h"
+#include "compiler/search/choose.h"
 #include "compiler/search/neighbours.h"
 
 namespace kiln::compiler {
@@ -150,6 +148,14 @@ class Tuner {
     tuning_.progress(event);
   }
 
+  // Of schedules that may be applied to the kernel; at most `most` of those that are one step from this one.
+  absl::StatusOr<Choices> ChooseBy(
+      const Kernel& kernel, const Schedule& from, uint32_t most,
+      const std::function<bool()>& stop = [] { return false; }) const {
+    const ChooseFn choose = tuning_.choose ? tuning_.choose : Choose;
+    return choose(kernel.graph, target_, options_.limits, ToString(from), most, stop);
+  }
+
   // Those that take OptOps.
   std::vector<Kernel> KernelsOf(const PlainKernels& plain) {
     std::vector<Kernel> kernels;
@@ -170,18 +176,9 @@ class Tuner {
       if (!usual.ok() || !graph.ok()) continue;  // it stays as it is
       kernel.usual = *usual;
       kernel.graph = *std::move(graph);
-      Graph uops;
-      if (Plain(kernel, uops) != nullptr) kernels.push_back(std::move(kernel));
+      if (ChooseBy(kernel, {}, 0).ok()) kernels.push_back(std::move(kernel));
     }
     return kernels;
-  }
-
-  // The kernel's loops in `uops`; null if it takes no OptOps.
-  UOp* Plain(const Kernel& kernel, Graph& uops) const {
-    const auto root = FromWire(kernel.graph, options_.limits, uops);
-    if (!root.ok()) return nullptr;
-    const auto plain = NormaliseKernel(uops, *root);
-    return plain.ok() && IsPlainKernel(*plain) ? *plain : nullptr;
   }
 
   // The kernel alone, as `schedule` says.
@@ -234,15 +231,21 @@ class Tuner {
 
   // Until no more than `keep` of the time is left.
   void Search(Kernel& kernel, double keep) {
-    Graph uops;
-    UOp* plain = Plain(kernel, uops);
     SeenCode seen;
     BeamInput input;
     input.compile = [&](absl::Span<const Schedule> schedules) { return CompileAll(kernel, schedules, seen); };
     input.usual = kernel.trial;
     input.usual_schedule = WithoutThreads(kernel.usual);
     input.out_of_time = [&] { return timer_.LeftMicros() <= keep || !timer_.Wanted().ok(); };
-    input.next = [&](const Schedule& from) { return Neighbours(uops, plain, from, target_, input.out_of_time); };
+    // One for which there is no answer is the end of its way.
+    input.next = [&](const Schedule& from) {
+      std::vector<Schedule> next;
+      const auto choices = ChooseBy(kernel, from, kMaxNeighbours, input.out_of_time);
+      for (const std::string& text : choices.ok() ? choices->next : std::vector<std::string>()) {
+        if (auto schedule = ParseSchedule(text); schedule.ok()) next.push_back(*std::move(schedule));
+      }
+      return next;
+    };
     input.width = tuning_.width;
     input.batch = tuning_.batch;
     input.tried = [&](const Schedule& schedule, const Timing& timing, double best) {
@@ -254,9 +257,9 @@ class Tuner {
     tuned_.best_micros += kernel.calls * result.best_micros;
     if (!result.found) return;
     Schedule schedule = result.schedule;
-    CheckedSchedule made(uops, plain, target_);
-    for (const OptOp& opt : schedule) KILN_CHECK(made.Apply(opt).ok());
-    if (made.may_thread()) schedule.push_back({OptOp::kThread, 0});
+    const auto made = ChooseBy(kernel, schedule, 0);
+    if (!made.ok()) return;  // it stays as the rules have it
+    if (made->may_thread) schedule.push_back({OptOp::kThread, 0});
     (*found_)[kernel.symbol] = ToString(schedule);
   }
 

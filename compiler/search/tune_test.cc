@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/graph/graph_text.h"
 #include "compiler/compile.h"
+#include "compiler/search/choose.h"
 
 namespace kiln::compiler {
 namespace {
@@ -121,6 +122,48 @@ TEST(Tune, CandidatesAreCompiledWhereItIsTold) {
     return absl::StatusOr<v1::Executable>(MakeError(v1::COMPILER_FAULT, "it has ended"));
   };
   EXPECT_EQ(DetailOf(Tune(graph, NullTarget(), Options(), options, timer).status())->code(), v1::COMPILER_FAULT);
+}
+
+// Chosen elsewhere, in a process that some steps end: nothing follows those, and the rest is as ever.
+TEST(Tune, StepsAreChosenWhereItIsTold) {
+  const v1::Graph graph = Sums("5 TUPLE [4]");
+  FakeTimer here("REDUCE"), there("REDUCE");
+  const auto tuned_here = Tune(graph, NullTarget(), Options(), {}, here);
+  int chosen = 0;
+  TuneOptions options;
+  options.choose = [&](const v1::Graph& kernel, const v1::Target& target, const Limits& limits, const std::string& from,
+                       uint32_t most, const std::function<bool()>& stop) {
+    ++chosen;
+    return Choose(kernel, target, limits, from, most, stop);
+  };
+  const auto tuned_there = Tune(graph, NullTarget(), Options(), options, there);
+  ASSERT_TRUE(tuned_here.ok() && tuned_there.ok());
+  EXPECT_EQ(tuned_there->executable.SerializeAsString(), tuned_here->executable.SerializeAsString());
+  EXPECT_EQ(there.timed, here.timed);
+  EXPECT_GT(chosen, 2);
+
+  // One that tells nothing after the first: what is best of the usual schedule's neighbours is found.
+  FakeTimer first("REDUCE");
+  options.choose = [&](const v1::Graph& kernel, const v1::Target& target, const Limits& limits, const std::string& from,
+                       uint32_t most, const std::function<bool()>& stop) -> absl::StatusOr<Choices> {
+    if (most > 0 && absl::StrContains(from, "REDUCE")) return MakeError(v1::COMPILER_FAULT, "it has ended");
+    return Choose(kernel, target, limits, from, most, stop);
+  };
+  const auto tuned = Tune(graph, NullTarget(), Options(), options, first);
+  ASSERT_TRUE(tuned.ok()) << tuned.status();
+  EXPECT_TRUE(absl::StrContains(tuned->executable.kernels(0).schedule(), "REDUCE"));
+  EXPECT_LT(first.timed.size(), here.timed.size());
+  // None at all, or nonsense: the program is as the rules have it.
+  for (const bool nonsense : {false, true}) {
+    options.choose = [&](const v1::Graph&, const v1::Target&, const Limits&, const std::string&, uint32_t,
+                         const std::function<bool()>&) -> absl::StatusOr<Choices> {
+      if (nonsense) return Choices{true, {"SPLIT(", "NOTHING", "SPLIT(9, 9, UPCAST)"}};
+      return MakeError(v1::COMPILER_FAULT, "it has ended");
+    };
+    const auto plain = Tune(graph, NullTarget(), Options(), options, first);
+    ASSERT_TRUE(plain.ok()) << plain.status();
+    EXPECT_EQ(plain->executable.SerializeAsString(), Compile(graph, NullTarget(), Options())->SerializeAsString());
+  }
 }
 
 TEST(Tune, WhatIsBestStays) {

@@ -18,6 +18,7 @@
 namespace kiln::compiler {
 
 class CompileObserver;
+struct Limits;
 struct Options;
 
 // What one run took; or why there is no time.
@@ -57,11 +58,23 @@ struct TuneEvent {
 using CompileCandidateFn = std::function<absl::StatusOr<v1::Executable>(const v1::Graph&, const v1::Target&,
                                                                         const Options&, CompileObserver*)>;
 
+// What may follow a schedule (choose.h).
+struct Choices {
+  bool may_thread = false;        // a THREAD of its outermost loop
+  std::vector<std::string> next;  // whole schedules, the most promising first
+};
+
+// As choose.h's Choose, wherever it does that. Called from one thread.
+using ChooseFn =
+    std::function<absl::StatusOr<Choices>(const v1::Graph& kernel, const v1::Target& target, const Limits& limits,
+                                          const std::string& from, uint32_t most, const std::function<bool()>& stop)>;
+
 struct TuneOptions {
   uint32_t width = 4;                              // of the beam (search/beam.h)
   uint32_t batch = 8;                              // candidates compiled at once
   std::function<void(const TuneEvent&)> progress;  // may be null
   CompileCandidateFn compile;                      // null: in this process
+  ChooseFn choose;                                 // null: in this process
 };
 
 struct Tuned {

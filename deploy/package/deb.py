@@ -44,6 +44,7 @@ def files(programs: List[Entry], papers: List[Entry], tree: pathlib.Path) -> Lis
              Entry("usr/share/man/man1/kiln.1.gz", man.page("kiln", str(tree / "bin/kiln"), 1, "talk to kilnd"))]  # fmt: skip
     return links + pages + under("usr/lib/kiln", programs) + under("usr/share/doc/kiln", papers) + [
         Entry(CONFIGURATION, DEPLOY / "config" / "kilnd.txtpb"),
+        Entry("usr/share/doc/kiln/examples/haproxy.cfg", DEPLOY / "haproxy.cfg"),
         Entry("usr/lib/systemd/system/kilnd.service", DEPLOY / "systemd" / "kilnd.service"),
         Entry("usr/lib/sysusers.d/kiln.conf", DEPLOY / "systemd" / "kiln.sysusers"),
     ]

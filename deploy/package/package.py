@@ -56,7 +56,8 @@ def main() -> None:
     write(out / wheel.name(version, needs), wheel.build(programs, papers, version, needs, epoch, words.level))
     write(out / deb.name(version), deb.build(programs, papers, tree, version, needs, epoch, words.level))
     services = [Entry("kilnd.service", ROOT / "deploy/systemd/kilnd.service"),
-                Entry("kilnd.txtpb", ROOT / "deploy/config/kilnd.txtpb")]  # fmt: skip
+                Entry("kilnd.txtpb", ROOT / "deploy/config/kilnd.txtpb"),
+                Entry("haproxy.cfg", ROOT / "deploy/haproxy.cfg")]  # fmt: skip
     folder = "kiln-%s" % version
     write(out / image.name(version), image.build(programs, tree, ROOT / "LICENSE", example, version, epoch, words.level))
     # By gzip, as a small root has no xz.

@@ -32,23 +32,34 @@ absl::Status WithName(const absl::Status& status, absl::string_view name) {
   return MakeError(detail, absl::StrCat(status.message(), "; the graph is ", name));
 }
 
-// Of the process behind a pidfd; 0 if it is gone.
-uint64_t ResidentBytes(int process) {
+// The process behind a pidfd; 0 if it is gone.
+pid_t PidOf(int process) {
   std::ifstream about(absl::StrCat("/proc/self/fdinfo/", process));
   std::string word;
   pid_t pid = 0;
   while (about >> word) {
     if (word == "Pid:") about >> pid;
   }
+  return std::max(pid, 0);
+}
+
+uint64_t ResidentBytes(pid_t pid) {
   uint64_t all = 0, resident = 0;
   if (pid > 0) std::ifstream(absl::StrCat("/proc/", pid, "/statm")) >> all >> resident;
   return resident * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
 }
 
+// Of looks at whether a caller still waits, each of which is a look at the memory of all.
+constexpr int kLooksPerMemory = 4;
+
+// Whoever took too much memory comes again when others may have ended.
+constexpr uint32_t kRetryMs = 1000;
+
 }  // namespace
 
 CompileWorkers::Worker::~Worker() {
   if (process.valid()) syscall(SYS_pidfd_send_signal, process.get(), SIGKILL, nullptr, 0);
+  memory.Remove(number);
 }
 
 absl::StatusOr<std::unique_ptr<CompileWorkers>> CompileWorkers::Start(const CompileWorkersOptions& options,
@@ -86,12 +97,11 @@ absl::StatusOr<std::unique_ptr<CompileWorkers::Worker>> CompileWorkers::Take(con
     }
   }
   KILN_ASSIGN_OR_RETURN(ZygoteProcess::Child born, zygote_.Fork(whom.control));
-  auto worker = std::make_unique<Worker>();
+  absl::MutexLock lock(&mutex_);
+  auto worker = std::make_unique<Worker>(memory_, ++stats_.born, whom.domain);
   worker->socket = std::move(born.socket);
   worker->process = std::move(born.process);
-  worker->domain = whom.domain;
-  absl::MutexLock lock(&mutex_);
-  ++stats_.born;
+  worker->pid = PidOf(worker->process.get());
   if (born.anew) {
     for (size_t i = 0; i < idle_.size(); ++i) Count(WorkerExit::kZygote);
     idle_.clear();
@@ -100,8 +110,9 @@ absl::StatusOr<std::unique_ptr<CompileWorkers::Worker>> CompileWorkers::Take(con
 }
 
 void CompileWorkers::PutBack(std::unique_ptr<Worker> worker) {
-  if (++worker->jobs >= options_.jobs || ResidentBytes(worker->process.get()) > options_.max_resident_bytes)
-    return Count(WorkerExit::kRecycled);
+  const uint64_t bytes = ResidentBytes(worker->pid);
+  if (++worker->jobs >= options_.jobs || bytes > options_.max_resident_bytes) return Count(WorkerExit::kRecycled);
+  memory_.Waits(worker->number, bytes);
   absl::MutexLock lock(&mutex_);
   if (idle_.size() >= options_.idle) Count(WorkerExit::kMadeRoom);  // one of them, or this one
   if (idle_.size() >= options_.idle && !idle_.empty()) idle_.erase(idle_.begin());
@@ -132,9 +143,33 @@ void CompileWorkers::EndIdleUntilStopped() {
   }
 }
 
+absl::Status CompileWorkers::LookAtMemory(const Worker& worker) {
+  const uint64_t bytes = ResidentBytes(worker.pid);
+  switch (memory_.Works(worker.number, bytes)) {
+    case WorkerMemory::Verdict::kGoOn: return absl::OkStatus();
+    case WorkerMemory::Verdict::kEnd: break;
+    case WorkerMemory::Verdict::kEndIdle: {
+      absl::MutexLock lock(&mutex_);
+      for (size_t i = 0; i < idle_.size(); ++i) Count(WorkerExit::kNoMemory);
+      idle_.clear();
+      return absl::OkStatus();
+    }
+  }
+  v1::ErrorDetail detail;
+  detail.set_code(v1::OUT_OF_MEMORY);
+  detail.set_limit("bytes of all compilations");
+  detail.set_limit_value(memory_.most());
+  detail.set_used(bytes);  // its own: what others have is theirs to know
+  detail.set_retry_after_ms(kRetryMs);
+  return MakeError(detail, absl::StrCat("the graphs that are compiled now take more than the ", memory_.most(),
+                                        " bytes of memory that this server gives to all, and this one, with ", bytes,
+                                        ", is among the largest; try again later, or send it in several programs"));
+}
+
 absl::Status CompileWorkers::Wait(const Worker& worker, const runtime::hal::LaunchControl& control, absl::Time end) {
-  while (!Comes(worker.socket.get(), kLookMs)) {
+  for (int look = 1; !Comes(worker.socket.get(), kLookMs); ++look) {
     KILN_RETURN_IF_ERROR(control.Check());
+    if (look % kLooksPerMemory == 0) KILN_RETURN_IF_ERROR(LookAtMemory(worker));
     if (SteadyNow() >= end) {
       const auto seconds = static_cast<uint64_t>(absl::ToInt64Seconds(options_.max_time));
       return TooLarge("compile seconds", seconds, seconds,
@@ -174,6 +209,21 @@ absl::StatusOr<v1::GradientResponse> CompileWorkers::Gradient(const v1::Gradient
   return gradient;
 }
 
+absl::StatusOr<compiler::Choices> CompileWorkers::Choose(const v1::Graph& kernel, const v1::Target& target,
+                                                         const compiler::Limits& limits, const std::string& from,
+                                                         uint32_t most, const CompileFor& whom) {
+  v1::ChooseJob choose;
+  choose.set_from(from);
+  choose.set_most(most);
+  absl::StatusOr<compiler::Choices> choices;
+  JobPieces job(kernel, target, limits, choose);
+  KILN_RETURN_IF_ERROR(Do(job, whom, [&](v1::CompileJobResult result) {
+    choices = ChoicesFromResult(std::move(result), most);
+    return choices.status();
+  }));
+  return choices;
+}
+
 absl::Status CompileWorkers::Do(JobPieces& job, const CompileFor& whom,
                                 absl::FunctionRef<absl::Status(v1::CompileJobResult)> take) {
   // Of each tenant's by itself: none learns what another's job has done, nor can spoil one for it. A name takes about
@@ -208,11 +258,13 @@ absl::Status CompileWorkers::Do(JobPieces& job, const CompileFor& whom,
   }
   if (absl::Status stopped = Wait(*worker, whom.control, SteadyNow() + options_.max_time); !stopped.ok()) {
     worker.reset();
-    const bool too_long = DetailOf(stopped).has_value() && DetailOf(stopped)->code() == v1::GRAPH_TOO_LARGE;
+    const v1::ErrorDetail detail = DetailOf(stopped).value_or(v1::ErrorDetail());
+    const bool too_long = detail.code() == v1::GRAPH_TOO_LARGE;
     if (too_long) note();
-    Count(too_long                            ? WorkerExit::kTooLong
-          : absl::IsDeadlineExceeded(stopped) ? WorkerExit::kDeadline
-                                              : WorkerExit::kCancelled);
+    Count(too_long                             ? WorkerExit::kTooLong
+          : detail.code() == v1::OUT_OF_MEMORY ? WorkerExit::kNoMemory
+          : absl::IsDeadlineExceeded(stopped)  ? WorkerExit::kDeadline
+                                               : WorkerExit::kCancelled);
     absl::MutexLock lock(&mutex_);
     ++stats_.killed;
     return stopped;

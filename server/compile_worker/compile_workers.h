@@ -7,6 +7,8 @@
 #ifndef KILN_SERVER_COMPILE_WORKER_COMPILE_WORKERS_H_
 #define KILN_SERVER_COMPILE_WORKER_COMPILE_WORKERS_H_
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -24,6 +26,7 @@
 #include "server/compile_worker/job_pieces.h"
 #include "server/compile_worker/quarantine.h"
 #include "server/compile_worker/sealed_memory.h"
+#include "server/compile_worker/worker_memory.h"
 #include "server/compile_worker/zygote_process.h"
 #include "server/engine/programs/compile_fn.h"
 #include "server/metrics/metrics.h"
@@ -38,8 +41,9 @@ namespace kiln::server {
 struct CompileWorkersOptions {
   // The program that is a zygote if it is called with kZygoteFlag and memory_bytes.
   std::string binary = "/proc/self/exe";
-  // What a worker may take beside what the zygote has; 0: as much as there is.
+  // What a worker may take beside what the zygote has, and all together (worker_memory.h); 0: as much as there is.
   uint64_t memory_bytes = 0;
+  uint64_t all_memory_bytes = 0;
   // Workers that wait for their next job, and how long one does before it is ended.
   uint32_t idle = 2;
   absl::Duration max_idle = absl::Minutes(1);
@@ -59,7 +63,7 @@ struct CompileWorkersOptions {
 struct CompileWorkersStats {
   uint64_t born = 0;
   uint64_t jobs = 0;
-  uint64_t killed = 0;   // for a deadline, a caller that has gone, or their time
+  uint64_t killed = 0;   // for a deadline, a caller that has gone, their time, or what all have of memory
   uint64_t crashed = 0;  // ended, or answered nonsense
 };
 
@@ -72,7 +76,8 @@ class CompileWorkers {
   ~CompileWorkers();
 
   // A CompileFn. Blocks, on the caller's thread, until there is an answer or nobody waits for it. Beside the compiler's
-  // errors: those of LaunchControl::Check; GRAPH_TOO_LARGE for more than max_time; COMPILER_FAULT.
+  // errors: those of LaunchControl::Check; GRAPH_TOO_LARGE for more than max_time; OUT_OF_MEMORY where all workers
+  // together have too much; COMPILER_FAULT.
   absl::StatusOr<CompiledProgram> Compile(const v1::Graph& graph, const v1::Target& target,
                                           const compiler::Options& options, compiler::CompileObserver* observer,
                                           const CompileFor& whom);
@@ -80,6 +85,11 @@ class CompileWorkers {
   // A GradientFn, likewise.
   absl::StatusOr<v1::GradientResponse> Gradient(const v1::GradientRequest& request, const compiler::Limits& limits,
                                                 const CompileFor& whom);
+
+  // A ChooseForFn, likewise.
+  absl::StatusOr<compiler::Choices> Choose(const v1::Graph& kernel, const v1::Target& target,
+                                           const compiler::Limits& limits, const std::string& from, uint32_t most,
+                                           const CompileFor& whom);
 
   // Ends the workers that at `now` have waited for max_idle. A timer calls it; the zygote stays, so the next one is
   // there as soon.
@@ -89,15 +99,24 @@ class CompileWorkers {
 
  private:
   struct Worker {
+    Worker(WorkerMemory& all, uint64_t its_number, const TrustDomain& whose)
+        : memory(all), number(its_number), domain(whose) {
+      memory.Add(number, domain);
+    }
+    ~Worker();  // kills it
+    WorkerMemory& memory;
+    const uint64_t number;
+    const TrustDomain domain;
     Descriptor socket, process;  // the latter is a pidfd
-    TrustDomain domain;
+    pid_t pid = 0;
     uint32_t jobs = 0;
     absl::Time idle_since;
-    ~Worker();  // kills it
   };
 
   CompileWorkers(CompileWorkersOptions options, std::string warm)
-      : options_(std::move(options)), zygote_(options_.binary, options_.memory_bytes, std::move(warm)) {}
+      : options_(std::move(options)),
+        zygote_(options_.binary, options_.memory_bytes, std::move(warm)),
+        memory_(options_.all_memory_bytes) {}
 
   absl::StatusOr<std::unique_ptr<Worker>> Take(const CompileFor& whom);
   void PutBack(std::unique_ptr<Worker> worker);
@@ -109,10 +128,13 @@ class CompileWorkers {
   }
   // Until the worker has answered, is gone, or is not wanted any more: then why.
   absl::Status Wait(const Worker& worker, const runtime::hal::LaunchControl& control, absl::Time end);
+  // OUT_OF_MEMORY if the worker is to end for what all have together.
+  absl::Status LookAtMemory(const Worker& worker);
 
   const CompileWorkersOptions options_;
   ZygoteProcess zygote_;
   Quarantine quarantine_;
+  WorkerMemory memory_;
   mutable absl::Mutex mutex_;
   Bell bell_;                                                          // for who ends them
   std::vector<std::unique_ptr<Worker>> idle_ ABSL_GUARDED_BY(mutex_);  // who waits longest first

@@ -136,6 +136,16 @@ v1::CompileJob ToJob(const v1::GradientRequest& request, const compiler::Limits&
   return job;
 }
 
+v1::CompileJob ToJob(const v1::Graph& kernel, const v1::Target& target, const compiler::Limits& limits,
+                     const v1::ChooseJob& choose) {
+  v1::CompileJob job;
+  *job.mutable_graph() = kernel;
+  *job.mutable_target() = target;
+  *job.mutable_choose() = choose;
+  job.mutable_options()->set_limits(&limits, sizeof(limits));
+  return job;
+}
+
 absl::StatusOr<compiler::Options> OptionsOf(const v1::CompileJob& job) {
   const v1::CompileJobOptions& from = job.options();
   compiler::Options options;
@@ -169,6 +179,17 @@ v1::CompileJobResult RunJob(const v1::CompileJob& job, const CompilerInProcess& 
       *result.mutable_gradient() = *std::move(gradient);
     } else {
       *result.mutable_failure() = ToFailure(gradient.status());
+    }
+    return result;
+  }
+  if (job.has_choose()) {
+    auto choices = compiler.choose(job.graph(), job.target(), options->limits, job.choose().from(), job.choose().most(),
+                                   [] { return false; });  // who wants no more kills this process
+    if (choices.ok()) {
+      result.mutable_choices()->set_may_thread(choices->may_thread);
+      for (std::string& schedule : choices->next) result.mutable_choices()->add_next(std::move(schedule));
+    } else {
+      *result.mutable_failure() = ToFailure(choices.status());
     }
     return result;
   }
@@ -206,6 +227,13 @@ absl::StatusOr<CompiledProgram> FromResult(v1::CompileJobResult result, compiler
 absl::StatusOr<v1::GradientResponse> GradientFromResult(v1::CompileJobResult result) {
   if (result.has_gradient()) return std::move(*result.mutable_gradient());
   return FailureOf(result);
+}
+
+absl::StatusOr<compiler::Choices> ChoicesFromResult(v1::CompileJobResult result, uint32_t most) {
+  if (!result.has_choices()) return FailureOf(result);
+  v1::ScheduleChoices& choices = *result.mutable_choices();
+  if (static_cast<size_t>(choices.next_size()) > most) return CompilerFault("gave more schedules than it may");
+  return compiler::Choices{choices.may_thread(), {choices.next().begin(), choices.next().end()}};
 }
 
 }  // namespace kiln::server

@@ -5,6 +5,7 @@
 #include "absl/status/statusor.h"
 #include "compiler/options/observer.h"
 #include "compiler/options/options.h"
+#include "compiler/search/tuning.h"
 #include "kiln/v1/compile_job.pb.h"
 #include "kiln/v1/graph.pb.h"
 #include "kiln/v1/target.pb.h"
@@ -22,6 +23,10 @@ absl::StatusOr<compiler::Options> OptionsOf(const v1::CompileJob& job);
 // A gradient.
 v1::CompileJob ToJob(const v1::GradientRequest& request, const compiler::Limits& limits);
 
+// A step of a search.
+v1::CompileJob ToJob(const v1::Graph& kernel, const v1::Target& target, const compiler::Limits& limits,
+                     const v1::ChooseJob& choose);
+
 // Does it here, by `compiler`.
 v1::CompileJobResult RunJob(const v1::CompileJob& job, const CompilerInProcess& compiler);
 
@@ -33,6 +38,9 @@ absl::StatusOr<CompiledProgram> FromResult(v1::CompileJobResult result, compiler
 
 // The same where a gradient was asked for.
 absl::StatusOr<v1::GradientResponse> GradientFromResult(v1::CompileJobResult result);
+
+// The same of a step of a search: never more schedules than the `most` that were asked for.
+absl::StatusOr<compiler::Choices> ChoicesFromResult(v1::CompileJobResult result, uint32_t most);
 
 // The failure of a compilation whose process ended, or answered nonsense.
 absl::Status CompilerFault(absl::string_view what);

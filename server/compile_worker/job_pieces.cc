@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"
 #include "server/compile_worker/job.h"
@@ -34,10 +35,16 @@ v1::CompileJob FirstOf(const v1::GradientRequest& request, const compiler::Limit
   return ToJob(rest, limits);
 }
 
-Digest CircumstancesOf(const v1::Target& target, const compiler::Options& options) {
+v1::CompileJob FirstOf(const v1::Graph& kernel, const v1::Target& target, const compiler::Limits& limits,
+                       const v1::ChooseJob& choose) {
+  v1::CompileJob job = ToJob({}, target, limits, choose);
+  CopyHead(kernel, *job.mutable_graph());
+  return job;
+}
+
+Digest CircumstancesOf(const v1::Target& target, const std::string& how) {
   Blake3 hasher;
-  for (const std::string& part : {target.SerializeAsString(), options.Fingerprint()})
-    hasher.Update(Blake3Of(part).view());
+  for (const std::string& part : {target.SerializeAsString(), how}) hasher.Update(Blake3Of(part).view());
   return hasher.Finish();
 }
 
@@ -67,13 +74,20 @@ JobPieces::JobPieces(const v1::Graph& graph, const v1::Target& target, const com
     : graph_(graph),
       lent_(piece_.mutable_graph()),
       first_(FirstOf(graph, target, options, observer)),
-      circumstances_(CircumstancesOf(target, options)) {}
+      circumstances_(CircumstancesOf(target, options.Fingerprint())) {}
 
 JobPieces::JobPieces(const v1::GradientRequest& request, const compiler::Limits& limits)
     : graph_(request.graph()),
       lent_(piece_.mutable_gradient()->mutable_graph()),
       first_(FirstOf(request, limits)),
       circumstances_(Blake3Of(first_.gradient().SerializeAsString())) {}
+
+JobPieces::JobPieces(const v1::Graph& kernel, const v1::Target& target, const compiler::Limits& limits,
+                     const v1::ChooseJob& choose)
+    : graph_(kernel),
+      lent_(piece_.mutable_graph()),
+      first_(FirstOf(kernel, target, limits, choose)),
+      circumstances_(CircumstancesOf(target, absl::StrCat("choose ", choose.most(), " after ", choose.from()))) {}
 
 JobPieces::~JobPieces() { TakeBack(); }
 

@@ -24,6 +24,8 @@ class JobPieces {
   JobPieces(const v1::Graph& graph, const v1::Target& target, const compiler::Options& options,
             const compiler::CompileObserver* observer);
   JobPieces(const v1::GradientRequest& request, const compiler::Limits& limits);
+  JobPieces(const v1::Graph& kernel, const v1::Target& target, const compiler::Limits& limits,
+            const v1::ChooseJob& choose);
   ~JobPieces();
   JobPieces(const JobPieces&) = delete;
   JobPieces& operator=(const JobPieces&) = delete;

@@ -66,15 +66,16 @@
   VALUE(kFault, "fault") /* ours */
 
 // Why a compile worker is no more.
-#define KILN_WORKER_EXITS(VALUE)                                                    \
-  VALUE(kCrashed, "crashed")     /* ended before it was done */                     \
-  VALUE(kNonsense, "nonsense")   /* killed: gave an answer that is none */          \
-  VALUE(kCancelled, "cancelled") /* killed: its caller has gone */                  \
-  VALUE(kDeadline, "deadline")   /* killed: its caller waits no longer */           \
-  VALUE(kTooLong, "too_long")    /* killed: --compile_limits_max_seconds */         \
-  VALUE(kRecycled, "recycled")   /* killed: it has done its jobs, or grown large */ \
-  VALUE(kZygote, "zygote")       /* died with the process that they are born of */  \
-  VALUE(kIdle, "idle")           /* killed: nothing to do for a while */            \
+#define KILN_WORKER_EXITS(VALUE)                                                       \
+  VALUE(kCrashed, "crashed")     /* ended before it was done */                        \
+  VALUE(kNonsense, "nonsense")   /* killed: gave an answer that is none */             \
+  VALUE(kCancelled, "cancelled") /* killed: its caller has gone */                     \
+  VALUE(kDeadline, "deadline")   /* killed: its caller waits no longer */              \
+  VALUE(kTooLong, "too_long")    /* killed: --compile_limits_max_seconds */            \
+  VALUE(kRecycled, "recycled")   /* killed: it has done its jobs, or grown large */    \
+  VALUE(kZygote, "zygote")       /* died with the process that they are born of */     \
+  VALUE(kNoMemory, "no_memory")  /* killed: --compile_limits_max_total_memory_bytes */ \
+  VALUE(kIdle, "idle")           /* killed: nothing to do for a while */               \
   VALUE(kMadeRoom, "made_room")  /* killed: another is to wait in its place */
 
 #define KILN_DIRECTIONS(VALUE)                                        \

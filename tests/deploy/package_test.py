@@ -65,6 +65,8 @@ class Package(unittest.TestCase):
                          r"^libc6 \(>= 2\.\d+\), libgcc-s1, libstdc\+\+6 \(>= \d+\)$")  # fmt: skip
         self.assertEqual(output("dpkg-deb", "--info", deb, "conffiles"), "/etc/kiln/kilnd.txtpb\n")
         self.assertTrue((root / "usr/lib/systemd/system/kilnd.service").is_file())
+        # What goes before a port that strangers reach.
+        self.assertIn("tune.bufsize", (root / "usr/share/doc/kiln/examples/haproxy.cfg").read_text())
         listed = output("dpkg-deb", "--contents", deb).splitlines()
         self.assertEqual({line.split()[1] for line in listed}, {"root/root"})
         self.assertEqual({line.split()[0] for line in listed}, {"drwxr-xr-x", "-rwxr-xr-x", "-rw-r--r--", "lrwxrwxrwx"})
@@ -103,6 +105,7 @@ class Package(unittest.TestCase):
         (root,) = (self.folder / "unpacked").iterdir()
         self.assertEqual(root.name, "kiln-9.8.7")
         self.assertRegex(output(root / "bin/kiln", "word"), r"^kiln \d[\d.]+ word$")
+        self.assertIn("tune.bufsize", (root / "haproxy.cfg").read_text())
         self.assertEqual((root / "sbom.spdx.json").read_bytes(), self.made[".spdx.json"].read_bytes())
 
     def test_the_image(self):

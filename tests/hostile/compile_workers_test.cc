@@ -28,55 +28,12 @@
 #include "base/error.h"
 #include "kiln/v1/compile_job.pb.h"
 #include "server/compile_worker/fault_folder.h"
-#include "server/compile_worker/job.h"
+#include "tests/hostile/compile_workers_fixture.h"
 
 namespace kiln::server {
 namespace {
 
 int faults = 200;
-std::string* const binary = new std::string("tests/hostile/faulty_compiler");
-
-v1::Graph GraphOf(const std::string& tag, int number = 0) {
-  v1::Graph graph;
-  v1::UOp& node = *graph.add_nodes();
-  node.set_tag(tag);
-  node.mutable_src()->Add(static_cast<uint32_t>(number));
-  return graph;
-}
-
-TrustDomain DomainNumber(int number) { return DomainOf("secret", absl::StrCat("tenant ", number)); }
-
-class CompileWorkersTest : public testing::Test {
- protected:
-  void Start(CompileWorkersOptions options = {}) {
-    options.binary = *binary;
-    options.memory_bytes = uint64_t{1} << 30;
-    auto started = CompileWorkers::Start(options, ToJob(GraphOf("warm"), {}, {}, nullptr));
-    ASSERT_TRUE(started.ok()) << started.status();
-    workers_ = *std::move(started);
-  }
-
-  absl::StatusOr<std::string> Compile(const std::string& tag, int domain = 0,
-                                      absl::Time deadline = absl::InfiniteFuture(), int number = 0) {
-    CompileFor whom{DomainNumber(domain), {}};
-    whom.control.deadline = deadline;
-    auto program = workers_->Compile(GraphOf(tag, number), {}, {}, nullptr, whom);
-    KILN_RETURN_IF_ERROR(program.status());
-    return std::get<v1::Executable>(*program).object();
-  }
-
-  static v1::ErrorCode CodeOf(const absl::Status& status) {
-    const auto detail = DetailOf(status);
-    return detail.has_value() ? detail->code() : v1::ERROR_CODE_UNSPECIFIED;
-  }
-  static size_t Descriptors() {
-    size_t count = 0;
-    for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) ++count;
-    return count;
-  }
-
-  std::unique_ptr<CompileWorkers> workers_;
-};
 
 TEST_F(CompileWorkersTest, AFaultEndsItsOwnJobAlone) {
   Start();
@@ -156,28 +113,6 @@ TEST_F(CompileWorkersTest, TooLongIsALimitWithItsName) {
   const absl::Status status = Compile("hang").status();
   EXPECT_EQ(CodeOf(status), v1::GRAPH_TOO_LARGE);
   EXPECT_EQ(DetailOf(status)->limit(), "compile seconds");
-}
-
-TEST_F(CompileWorkersTest, AGradientIsAJobToo) {
-  Start();
-  v1::GradientRequest request;
-  const auto gradient = [&](const std::string& tag, absl::Duration patience = absl::InfiniteDuration()) {
-    *request.mutable_graph() = GraphOf(tag);
-    compiler::Limits limits;
-    limits.max_nodes = 17;
-    CompileFor whom{DomainNumber(0), {}};
-    whom.control.deadline = absl::Now() + patience;
-    return workers_->Gradient(request, limits, whom);
-  };
-  const auto good = gradient("good");
-  ASSERT_TRUE(good.ok()) << good.status();
-  EXPECT_EQ(good->graph().nodes(0).tag(), absl::StrCat(*Compile("good"), " nodes 17"));
-  for (const std::string tag : {"abort", "memory", "garbage", "zeros"})
-    EXPECT_EQ(CodeOf(gradient(tag).status()), v1::COMPILER_FAULT) << tag;
-  EXPECT_EQ(CodeOf(gradient("open").status()), v1::BAD_ARGUMENT);
-  EXPECT_EQ(CodeOf(gradient("hang", absl::Milliseconds(50)).status()), v1::DEADLINE_PASSED);
-  EXPECT_EQ(workers_->stats().crashed, 4u);
-  EXPECT_EQ(workers_->stats().killed, 1u);
 }
 
 TEST_F(CompileWorkersTest, WhatFailedTwiceIsNotTriedAgain) {
@@ -387,7 +322,7 @@ int main(int argc, char** argv) {
     absl::string_view flag = argv[i];
     if (absl::ConsumePrefix(&flag, "--faults=") && absl::SimpleAtoi(flag, &kiln::server::faults)) continue;
     if (absl::ConsumePrefix(&flag, "--compiler=")) {
-      *kiln::server::binary = std::string(flag);
+      *kiln::server::faulty_compiler = std::string(flag);
       continue;
     }
     std::fprintf(stderr, "compile_workers_test takes --faults=N and --compiler=PATH, not %s\n", argv[i]);

@@ -49,6 +49,11 @@ absl::StatusOr<CompiledProgram> Misbehave(const v1::Graph& graph, const v1::Targ
     for (int i = 0; i < 100; ++i) taken.emplace_back(size_t{1} << 30, 'x');
     return MakeError(v1::BAD_ARGUMENT, "100 GiB were there");
   }
+  if (what == "fill") {  // as many MiB as the node has for a source
+    const std::vector<char> taken(size_t{graph.nodes(0).src(0)} << 20, 'x');
+    for (volatile bool forever = true; forever;) {
+    }
+  }
   if (what == "garbage") {  // on the socket, which is any descriptor but the standard ones
     for (int fd = 3; fd < 16; ++fd) send(fd, "????????", 8, MSG_NOSIGNAL);
     _exit(0);
@@ -103,6 +108,16 @@ absl::StatusOr<CompiledProgram> Misbehave(const v1::Graph& graph, const v1::Targ
   return executable;
 }
 
+// The same of a kernel's graph: a good one may be followed by one schedule, one that talks by as many as it says.
+absl::StatusOr<compiler::Choices> MisbehaveInChoice(const v1::Graph& kernel, const v1::Target&, const compiler::Limits&,
+                                                    const std::string& from, uint32_t most,
+                                                    const std::function<bool()>&) {
+  KILN_RETURN_IF_ERROR(Misbehave(kernel, {}, {}, nullptr).status());
+  if (kernel.nodes(0).tag() == "talk")
+    return compiler::Choices{false, std::vector<std::string>(most + 1, "SWAP(0, 1)")};
+  return compiler::Choices{true, {absl::StrCat(from, "; SWAP(0, 1)")}};
+}
+
 // The same of a gradient's graph; a good one says in which process it was made.
 absl::StatusOr<v1::GradientResponse> MisbehaveInGradient(const v1::GradientRequest& request,
                                                          const compiler::Limits& limits) {
@@ -119,5 +134,6 @@ int main(int argc, char** argv) {
   uint64_t memory_bytes = 0;
   if (argc != 3 || std::string(argv[1]) != kiln::server::kZygoteFlag || !absl::SimpleAtoi(argv[2], &memory_bytes))
     return 2;
-  return kiln::server::RunZygote({kiln::server::Misbehave, kiln::server::MisbehaveInGradient}, memory_bytes);
+  return kiln::server::RunZygote(
+      {kiln::server::Misbehave, kiln::server::MisbehaveInGradient, kiln::server::MisbehaveInChoice}, memory_bytes);
 }

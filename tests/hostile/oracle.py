@@ -78,14 +78,14 @@ def timed(call):
     return outcome, time.perf_counter() - begin
 
 
-def probe(target: Target, probes: int, seed: int = 5):
-    """What b heard, by hash and by graph. Fails if one of a's own second compiles is not found."""
+def probe(target: Target, probes: int, seed: int = 5, in_round: int = ROUND):
+    """What b heard, by hash and by graph, in rounds of so many. Fails if one of a's own second compiles is not found."""
     order = random.Random(seed)
     # Drawn: an odd vector compiles a little slower than an even one, whoever has had it compiled.
     sizes = order.sample(range(FIRST_SIZE, FIRST_SIZE + 2 * probes), 2 * (probes // 2))
     by_hash, by_graph = Heard(), Heard()
-    for first in range(0, len(sizes), ROUND):
-        drawn = sizes[first : first + ROUND]
+    for first in range(0, len(sizes), in_round):
+        drawn = sizes[first : first + in_round]
         known, new = drawn[::2], drawn[1::2]
         for size in known:
             made = target.call("KernelService.Compile", graph=doubled(size), tenant=A)

@@ -4,11 +4,13 @@
 
 #include <cstdint>
 #include <functional>
+#include <string>
 #include <variant>
 
 #include "absl/status/statusor.h"
 #include "compiler/options/observer.h"
 #include "compiler/options/options.h"
+#include "compiler/search/tuning.h"
 #include "kiln/v1/executable.pb.h"
 #include "kiln/v1/graph.pb.h"
 #include "kiln/v1/kernel_service.pb.h"
@@ -57,10 +59,16 @@ using GradientInProcessFn =
 // On the caller's thread. Nothing stops it.
 GradientFn GradientInProcess(GradientInProcessFn gradient);
 
+// What a search may try next: compiler::ChooseFn, for somebody. Blocks as CompileFn does.
+using ChooseForFn =
+    std::function<absl::StatusOr<compiler::Choices>(const v1::Graph& kernel, const v1::Target&, const compiler::Limits&,
+                                                    const std::string& from, uint32_t most, const CompileFor&)>;
+
 // All that a process that compiles can do.
 struct CompilerInProcess {
   CompileInProcessFn compile;
   GradientInProcessFn gradient;
+  compiler::ChooseFn choose = nullptr;
 };
 
 inline uint32_t KernelsOf(const CompiledProgram& program) {

@@ -115,6 +115,10 @@ void SearchRow(Stops& stops, const std::string& name) {
       KILN_ASSIGN_OR_RETURN(server::CompiledProgram program, workers->Compile(candidate, device, how, observer, whom));
       return std::get<v1::Executable>(std::move(program));
     };
+    tuning.choose = [&](const v1::Graph& kernel, const v1::Target& device, const compiler::Limits& limits,
+                        const std::string& from, uint32_t most, const std::function<bool()>&) {
+      return workers->Choose(kernel, device, limits, from, most, whom);
+    };
     return compiler::Tune(graph, target, options, tuning, timer);
   };
   server::TuningQueue queue(tune, &pool, /*helpers=*/1, &turns);
