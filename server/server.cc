@@ -70,6 +70,9 @@ constexpr char kWarmGraph[] = R"(
   5 TUPLE [4]
 )";
 
+// What a step of a search that has begun may take beyond the search's own time.
+constexpr absl::Duration kLastStep = absl::Milliseconds(100);
+
 struct Compilers {
   CompileFn compile;
   GradientFn gradient;
@@ -92,7 +95,7 @@ absl::StatusOr<Compilers> BaseCompilers(const v1::ServerConfig& config, const v1
   CompileWorkersOptions options;
   options.binary = worker;
   options.all_memory_bytes = CompileMemoryBytes(config, runtime::cpu::UsableMemoryBytes());
-  options.memory_bytes = std::min(config.compile_limits().max_memory_bytes(), options.all_memory_bytes);
+  options.memory_bytes = config.compile_limits().max_memory_bytes();
   options.max_time = absl::Seconds(config.compile_limits().max_seconds());
   options.metrics = std::move(metrics);
   std::shared_ptr<FaultFolder> folder;
@@ -197,9 +200,14 @@ TuneFn LoggedSearch(const Compilers& compilers, std::shared_ptr<spdlog::logger> 
              const CompileFor& whom) -> absl::StatusOr<compiler::Tuned> {
     const absl::Time begin = SteadyNow();
     if (choose != nullptr) {
-      tuning.choose = [&choose, &whom](const v1::Graph& kernel, const v1::Target& device, const compiler::Limits& most,
-                                       const std::string& from, uint32_t count, const std::function<bool()>&) {
-        return choose(kernel, device, most, from, count, whom);
+      // Nobody asks there whether the search still has time: it ends with what is left.
+      tuning.choose = [&choose, &whom, &timer](const v1::Graph& kernel, const v1::Target& device,
+                                               const compiler::Limits& most, const std::string& from, uint32_t count,
+                                               const std::function<bool()>&) {
+        CompileFor until = whom;
+        const absl::Time end = SteadyNow() + absl::Microseconds(std::max(timer.LeftMicros(), 0.0)) + kLastStep;
+        until.control.deadline = std::min(until.control.deadline, end);
+        return choose(kernel, device, most, from, count, until);
       };
     }
     tuning.compile = [&compile, &whom](const v1::Graph& candidate, const v1::Target& device,

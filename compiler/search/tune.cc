@@ -95,7 +95,7 @@ class Tuner {
   absl::StatusOr<Tuned> Run() {
     PlainKernels plain;
     KILN_ASSIGN_OR_RETURN(tuned_.executable, CompileBy(graph_, options_, &plain));
-    std::vector<Kernel> kernels = KernelsOf(plain);
+    KILN_ASSIGN_OR_RETURN(std::vector<Kernel> kernels, KernelsOf(plain));
     for (size_t begin = 0; begin < kernels.size(); begin += tuning_.batch) {
       KILN_RETURN_IF_ERROR(timer_.Wanted());
       if (timer_.LeftMicros() <= 0) tuned_.out_of_time = true;
@@ -156,8 +156,16 @@ class Tuner {
     return choose(kernel.graph, target_, options_.limits, ToString(from), most, stop);
   }
 
+  // What is not the kernel's fault: another time, it may be chosen after.
+  static bool MayPass(const absl::Status& status) {
+    const auto detail = DetailOf(status);
+    if (!detail.has_value()) return absl::IsCancelled(status) || absl::IsDeadlineExceeded(status);
+    const v1::ErrorCode code = detail->code();
+    return code == v1::OUT_OF_MEMORY || code == v1::INTERNAL_FAULT || code == v1::CALL_CANCELLED;
+  }
+
   // Those that take OptOps.
-  std::vector<Kernel> KernelsOf(const PlainKernels& plain) {
+  absl::StatusOr<std::vector<Kernel>> KernelsOf(const PlainKernels& plain) {
     std::vector<Kernel> kernels;
     const v1::Executable& executable = tuned_.executable;
     for (int i = 0; i < executable.kernels_size(); ++i) {
@@ -176,7 +184,14 @@ class Tuner {
       if (!usual.ok() || !graph.ok()) continue;  // it stays as it is
       kernel.usual = *usual;
       kernel.graph = *std::move(graph);
-      if (ChooseBy(kernel, {}, 0).ok()) kernels.push_back(std::move(kernel));
+      KILN_RETURN_IF_ERROR(timer_.Wanted());
+      if (timer_.LeftMicros() <= 0) {
+        tuned_.out_of_time = true;
+        break;
+      }
+      const absl::Status takes = ChooseBy(kernel, {}, 0).status();
+      if (MayPass(takes)) return takes;
+      if (takes.ok()) kernels.push_back(std::move(kernel));
     }
     return kernels;
   }
@@ -254,10 +269,9 @@ class Tuner {
     const BeamResult result = Beam(input);
     tuned_.out_of_time = tuned_.out_of_time || result.out_of_time;
     tuned_.first_micros += kernel.calls * result.first_micros;
-    tuned_.best_micros += kernel.calls * result.best_micros;
-    if (!result.found) return;
     Schedule schedule = result.schedule;
-    const auto made = ChooseBy(kernel, schedule, 0);
+    const auto made = result.found ? ChooseBy(kernel, schedule, 0) : absl::NotFoundError("nothing is faster");
+    tuned_.best_micros += kernel.calls * (made.ok() ? result.best_micros : result.first_micros);
     if (!made.ok()) return;  // it stays as the rules have it
     if (made->may_thread) schedule.push_back({OptOp::kThread, 0});
     (*found_)[kernel.symbol] = ToString(schedule);

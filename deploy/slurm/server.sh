@@ -34,9 +34,13 @@ gpus=
 if given "${CUDA_VISIBLE_DEVICES-}"; then gpus=cuda; fi
 if given "${ROCR_VISIBLE_DEVICES-}" && [[ -z $gpus ]]; then gpus=hip; fi
 flags+=("--gpus=${gpus:-none}")
-# Memory: four fifths of what was asked for, in MiB, where control groups do not say it already.
+# Memory: four fifths of what was asked for, in MiB, where control groups do not say it already; one of them is for
+# compilations.
 if [[ ${SLURM_MEM_PER_NODE:-0} -gt 0 ]]; then
-  flags+=("--cpu_memory_bytes=$((SLURM_MEM_PER_NODE * 1024 * 1024 / 5 * 4))")
+  fifth=$((SLURM_MEM_PER_NODE * 1024 * 1024 / 5))
+  flags+=("--cpu_memory_bytes=$((3 * fifth))")
+  # It is never less than 64 MiB.
+  flags+=("--compile_limits_max_total_memory_bytes=$((fifth > 67108864 ? fifth : 67108864))")
 fi
 
 leave() { rm -f "$KILN_POOL/$name"; }

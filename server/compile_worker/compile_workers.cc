@@ -4,9 +4,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cinttypes>
 #include <climits>
 #include <csignal>
-#include <fstream>
+#include <cstdio>
 #include <string>
 #include <utility>
 
@@ -32,21 +33,14 @@ absl::Status WithName(const absl::Status& status, absl::string_view name) {
   return MakeError(detail, absl::StrCat(status.message(), "; the graph is ", name));
 }
 
-// The process behind a pidfd; 0 if it is gone.
-pid_t PidOf(int process) {
-  std::ifstream about(absl::StrCat("/proc/self/fdinfo/", process));
-  std::string word;
-  pid_t pid = 0;
-  while (about >> word) {
-    if (word == "Pid:") about >> pid;
-  }
-  return std::max(pid, 0);
-}
-
-uint64_t ResidentBytes(pid_t pid) {
-  uint64_t all = 0, resident = 0;
-  if (pid > 0) std::ifstream(absl::StrCat("/proc/", pid, "/statm")) >> all >> resident;
-  return resident * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+// What the process behind a /proc/PID/statm has in memory and shares with no file: not the program's text, which all
+// workers have in common. 0 if it is gone.
+uint64_t OwnBytes(const Descriptor& statm) {
+  char text[128] = {};
+  if (!statm.valid() || pread(statm.get(), text, sizeof(text) - 1, 0) <= 0) return 0;
+  uint64_t pages = 0, resident = 0, shared = 0;
+  if (std::sscanf(text, "%" SCNu64 " %" SCNu64 " %" SCNu64, &pages, &resident, &shared) != 3) return 0;
+  return (resident - std::min(resident, shared)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
 }
 
 // Of looks at whether a caller still waits, each of which is a look at the memory of all.
@@ -89,6 +83,7 @@ absl::StatusOr<std::unique_ptr<CompileWorkers::Worker>> CompileWorkers::Take(con
       if ((*at)->domain != whom.domain) continue;
       std::unique_ptr<Worker> worker = std::move(*at);
       idle_.erase(std::next(at).base());
+      memory_.Begins(worker->number);
       return worker;
     }
     if (idle_.size() >= std::max(1u, options_.idle)) {
@@ -101,7 +96,6 @@ absl::StatusOr<std::unique_ptr<CompileWorkers::Worker>> CompileWorkers::Take(con
   auto worker = std::make_unique<Worker>(memory_, ++stats_.born, whom.domain);
   worker->socket = std::move(born.socket);
   worker->process = std::move(born.process);
-  worker->pid = PidOf(worker->process.get());
   if (born.anew) {
     for (size_t i = 0; i < idle_.size(); ++i) Count(WorkerExit::kZygote);
     idle_.clear();
@@ -110,14 +104,15 @@ absl::StatusOr<std::unique_ptr<CompileWorkers::Worker>> CompileWorkers::Take(con
 }
 
 void CompileWorkers::PutBack(std::unique_ptr<Worker> worker) {
-  const uint64_t bytes = ResidentBytes(worker->pid);
+  const uint64_t bytes = OwnBytes(worker->memory_file);
   if (++worker->jobs >= options_.jobs || bytes > options_.max_resident_bytes) return Count(WorkerExit::kRecycled);
-  memory_.Waits(worker->number, bytes);
   absl::MutexLock lock(&mutex_);
   if (idle_.size() >= options_.idle) Count(WorkerExit::kMadeRoom);  // one of them, or this one
   if (idle_.size() >= options_.idle && !idle_.empty()) idle_.erase(idle_.begin());
   worker->idle_since = SteadyNow();
-  if (options_.idle > 0) idle_.push_back(std::move(worker));
+  if (options_.idle == 0) return;
+  memory_.Waits(worker->number, bytes);
+  idle_.push_back(std::move(worker));
 }
 
 void CompileWorkers::EndIdle(absl::Time now) {
@@ -144,7 +139,7 @@ void CompileWorkers::EndIdleUntilStopped() {
 }
 
 absl::Status CompileWorkers::LookAtMemory(const Worker& worker) {
-  const uint64_t bytes = ResidentBytes(worker.pid);
+  const uint64_t bytes = OwnBytes(worker.memory_file);
   switch (memory_.Works(worker.number, bytes)) {
     case WorkerMemory::Verdict::kGoOn: return absl::OkStatus();
     case WorkerMemory::Verdict::kEnd: break;
@@ -256,7 +251,26 @@ absl::Status CompileWorkers::Do(JobPieces& job, const CompileFor& whom,
     if (SendDescriptor(worker->socket.get(), kJob, memory->get())) break;
     Count(WorkerExit::kCrashed);  // while it waited
   }
-  if (absl::Status stopped = Wait(*worker, whom.control, SteadyNow() + options_.max_time); !stopped.ok()) {
+  const auto crashed = [&](absl::string_view what, WorkerExit cause = WorkerExit::kNonsense) {
+    worker.reset();
+    Count(cause);
+    note();
+    const std::string graph = FaultName(job.graph());
+    if (options_.on_fault != nullptr) options_.on_fault(job.graph(), graph, what);
+    absl::MutexLock lock(&mutex_);
+    ++stats_.crashed;
+    return WithName(CompilerFault(what), graph);
+  };
+  const absl::Time end = SteadyNow() + options_.max_time;
+  absl::Status stopped = Wait(*worker, whom.control, end);
+  if (stopped.ok() && !worker->introduced) {
+    Received memory = ReceiveDescriptor(worker->socket.get());
+    if (memory.what != kMemory) return crashed("ended before it began", WorkerExit::kCrashed);
+    worker->memory_file = std::move(memory.fd);
+    worker->introduced = true;
+    stopped = Wait(*worker, whom.control, end);
+  }
+  if (!stopped.ok()) {
     worker.reset();
     const v1::ErrorDetail detail = DetailOf(stopped).value_or(v1::ErrorDetail());
     const bool too_long = detail.code() == v1::GRAPH_TOO_LARGE;
@@ -270,16 +284,6 @@ absl::Status CompileWorkers::Do(JobPieces& job, const CompileFor& whom,
     return stopped;
   }
   const Received answer = ReceiveDescriptor(worker->socket.get());
-  const auto crashed = [&](absl::string_view what, WorkerExit cause = WorkerExit::kNonsense) {
-    worker.reset();
-    Count(cause);
-    note();
-    const std::string graph = FaultName(job.graph());
-    if (options_.on_fault != nullptr) options_.on_fault(job.graph(), graph, what);
-    absl::MutexLock lock(&mutex_);
-    ++stats_.crashed;
-    return WithName(CompilerFault(what), graph);
-  };
   if (answer.what == 0) return crashed("ended before it was done", WorkerExit::kCrashed);
   if (answer.what != kResult || !answer.fd.valid()) return crashed("gave an answer that is none");
   const auto bytes = ReadSealed(answer.fd.get(), options_.max_result_bytes);

@@ -7,8 +7,6 @@
 #ifndef KILN_SERVER_COMPILE_WORKER_COMPILE_WORKERS_H_
 #define KILN_SERVER_COMPILE_WORKER_COMPILE_WORKERS_H_
 
-#include <sys/types.h>
-
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -108,7 +106,8 @@ class CompileWorkers {
     const uint64_t number;
     const TrustDomain domain;
     Descriptor socket, process;  // the latter is a pidfd
-    pid_t pid = 0;
+    bool introduced = false;     // it has said which its /proc/PID/statm is
+    Descriptor memory_file;
     uint32_t jobs = 0;
     absl::Time idle_since;
   };

@@ -16,6 +16,9 @@ namespace {
 
 static_assert(std::is_trivially_copyable_v<compiler::Limits>, "it goes as it lies in memory");
 
+// Of a schedule as text: two dozen OptOps take a tenth.
+constexpr size_t kMaxScheduleBytes = 16384;
+
 // SteadyNow() begins anew in each program, this does not: how far the one is ahead of the other.
 absl::Duration AheadOfMonotonic() {
   return SteadyNow() - absl::UnixEpoch() - absl::FromChrono(std::chrono::steady_clock::now().time_since_epoch());
@@ -183,6 +186,10 @@ v1::CompileJobResult RunJob(const v1::CompileJob& job, const CompilerInProcess& 
     return result;
   }
   if (job.has_choose()) {
+    if (compiler.choose == nullptr) {
+      *result.mutable_failure() = ToFailure(MakeError(v1::NOT_IMPLEMENTED, "this program searches no schedules"));
+      return result;
+    }
     auto choices = compiler.choose(job.graph(), job.target(), options->limits, job.choose().from(), job.choose().most(),
                                    [] { return false; });  // who wants no more kills this process
     if (choices.ok()) {
@@ -233,6 +240,9 @@ absl::StatusOr<compiler::Choices> ChoicesFromResult(v1::CompileJobResult result,
   if (!result.has_choices()) return FailureOf(result);
   v1::ScheduleChoices& choices = *result.mutable_choices();
   if (static_cast<size_t>(choices.next_size()) > most) return CompilerFault("gave more schedules than it may");
+  for (const std::string& schedule : choices.next()) {
+    if (schedule.size() > kMaxScheduleBytes) return CompilerFault("gave a longer schedule than there is");
+  }
   return compiler::Choices{choices.may_thread(), {choices.next().begin(), choices.next().end()}};
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -111,6 +112,54 @@ TEST(JobPieces, AreAGradientsJob) {
   // Who adds one sets it above, and in job_pieces.cc.
   EXPECT_EQ(v1::GradientRequest::descriptor()->field_count(), 5);
   EXPECT_EQ(v1::Graph::descriptor()->field_count(), 2);
+}
+
+TEST(JobPieces, AreAStepOfASearch) {
+  v1::Graph kernel = GraphOf(5000);
+  v1::Target target;
+  target.set_kind(v1::Target::NULL_TARGET);
+  compiler::Limits limits;
+  limits.max_nodes = 17;
+  v1::ChooseJob choose;
+  choose.set_from("FUSE(0)");
+  choose.set_most(3);
+  JobPieces pieces(kernel, target, limits, choose);
+  EXPECT_EQ(Together(pieces).SerializeAsString(), ToJob(kernel, target, limits, choose).SerializeAsString());
+  EXPECT_EQ(v1::ChooseJob::descriptor()->field_count(), 2);  // each is in its name, in job_pieces.cc
+  const auto name = [](JobPieces& of) { return *of.Name([] { return absl::OkStatus(); }); };
+  choose.set_most(4);
+  JobPieces other(kernel, target, limits, choose);
+  EXPECT_NE(name(pieces), name(other));
+}
+
+TEST(CompileJob, AStepOfASearchIsDoneHereAndBack) {
+  v1::ChooseJob choose;
+  choose.set_from("FUSE(0)");
+  choose.set_most(2);
+  compiler::Limits limits;
+  limits.max_nodes = 17;
+  std::vector<std::string> next = {"a", "b"};
+  const compiler::ChooseFn fake = [&](const v1::Graph& kernel, const v1::Target&, const compiler::Limits& most,
+                                      const std::string& from, uint32_t count, const std::function<bool()>&) {
+    EXPECT_EQ(kernel.nodes_size(), 3);
+    EXPECT_EQ(most.max_nodes, 17u);
+    EXPECT_EQ(from, "FUSE(0)");
+    EXPECT_EQ(count, 2u);
+    return absl::StatusOr<compiler::Choices>(compiler::Choices{true, next});
+  };
+  const auto done = [&](const CompilerInProcess& compiler) {
+    return ChoicesFromResult(RunJob(ToJob(GraphOf(3), {}, limits, choose), compiler), 2);
+  };
+  const auto choices = done({nullptr, nullptr, fake});
+  ASSERT_TRUE(choices.ok()) << choices.status();
+  EXPECT_TRUE(choices->may_thread);
+  EXPECT_EQ(choices->next, next);
+  EXPECT_EQ(DetailOf(done({nullptr, nullptr}).status())->code(), v1::NOT_IMPLEMENTED);
+  // Too many, or one that is too long, is no answer.
+  next.push_back("c");
+  EXPECT_EQ(DetailOf(done({nullptr, nullptr, fake}).status())->code(), v1::COMPILER_FAULT);
+  next = {std::string(1 << 20, 'x')};
+  EXPECT_EQ(DetailOf(done({nullptr, nullptr, fake}).status())->code(), v1::COMPILER_FAULT);
 }
 
 TEST(JobPieces, HaveAName) {

@@ -72,7 +72,7 @@ constexpr int kAllowedToRun[] = {SYS_recvfrom,        SYS_sendto,     SYS_ppoll,
                                  SYS_clock_nanosleep, SYS_membarrier, SYS_mprotect, SYS_rseq,   SYS_set_robust_list};
 
 // A job's answer is one of them.
-constexpr uint64_t kMaxFileBytes = uint64_t{1} << 30, kMaxDescriptors = 16;
+constexpr uint64_t kMaxFileBytes = uint64_t{1} << 30, kMaxDescriptors = 8;
 
 constexpr uint32_t kErrno = SECCOMP_RET_ERRNO | (EPERM & SECCOMP_RET_DATA);
 

@@ -18,7 +18,6 @@ WorkerMemory::Verdict WorkerMemory::Works(uint64_t number, uint64_t bytes) {
   absl::MutexLock lock(&mutex_);
   Row& mine = rows_[number];
   mine.bytes = bytes;
-  mine.works = true;
   if (mine.ending) return Verdict::kEnd;
   if (most_ == 0) return Verdict::kGoOn;
   uint64_t all = 0;
@@ -53,6 +52,11 @@ void WorkerMemory::Waits(uint64_t number, uint64_t bytes) {
   Row& mine = rows_[number];
   mine.bytes = bytes;
   mine.works = mine.ending = false;
+}
+
+void WorkerMemory::Begins(uint64_t number) {
+  absl::MutexLock lock(&mutex_);
+  rows_[number].works = true;
 }
 
 uint64_t WorkerMemory::used() const {

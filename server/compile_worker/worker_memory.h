@@ -27,14 +27,15 @@ class WorkerMemory {
   // Bytes of all together; 0: as much as there is.
   explicit WorkerMemory(uint64_t most) : most_(most) {}
 
-  // A worker that is born, until it is no more. `number` is not another's at that time.
+  // A worker that is born for a job, until it is no more. `number` is not another's at that time.
   void Add(uint64_t number, const TrustDomain& domain);
   void Remove(uint64_t number);
 
   // One that works has `bytes` now, and is to do so. Each that is to end is told so when it comes next.
   Verdict Works(uint64_t number, uint64_t bytes);
-  // It waits for its next job, with so much.
+  // It waits for its next job, with so much; and has one again.
   void Waits(uint64_t number, uint64_t bytes);
+  void Begins(uint64_t number);
 
   uint64_t most() const { return most_; }
   uint64_t used() const;
@@ -43,7 +44,7 @@ class WorkerMemory {
   struct Row {
     TrustDomain domain;
     uint64_t bytes = 0;
-    bool works = false;
+    bool works = true;
     bool ending = false;
   };
 

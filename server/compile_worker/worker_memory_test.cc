@@ -57,6 +57,19 @@ TEST(WorkerMemory, IdleOnesGoFirst) {
   EXPECT_EQ(memory.Works(1, 71), Verdict::kGoOn);
 }
 
+// Jobs so short that nobody looks at them save nobody else.
+TEST(WorkerMemory, WhoHasJustBegunIsNotIdle) {
+  WorkerMemory memory(100);
+  memory.Add(1, Of("a"));
+  memory.Add(2, Of("b"));
+  EXPECT_EQ(memory.Works(1, 101), Verdict::kEnd);
+  memory.Remove(1);
+  memory.Waits(2, 10);
+  memory.Begins(2);
+  memory.Add(3, Of("a"));
+  EXPECT_EQ(memory.Works(3, 91), Verdict::kEnd);
+}
+
 TEST(WorkerMemory, OneThatDoesTheNextJobIsToEndNoMore) {
   WorkerMemory memory(100);
   memory.Add(1, Of("a"));
@@ -65,6 +78,7 @@ TEST(WorkerMemory, OneThatDoesTheNextJobIsToEndNoMore) {
   EXPECT_EQ(memory.Works(2, 50), Verdict::kGoOn);
   // It was done before it was told.
   memory.Waits(1, 60);
+  memory.Begins(1);
   memory.Remove(2);
   EXPECT_EQ(memory.Works(1, 60), Verdict::kGoOn);
 }

@@ -15,8 +15,9 @@ inline constexpr char kZygoteFlag[] = "--compile_worker";
 // What goes over the sockets, a byte and a descriptor each (sealed_memory.h):
 //   to a zygote     'W' job             compile it yourself: it is the server's, to be warm; answered with 'D'
 //                   'F' socket          a worker that hears this socket; answered with 'P' pidfd
+//   from a worker   'M' /proc/self/statm   once, before all else
 //   to a worker     'J' job             answered with 'R' result
-inline constexpr char kWarm = 'W', kDone = 'D', kFork = 'F', kProcess = 'P', kJob = 'J', kResult = 'R';
+inline constexpr char kWarm = 'W', kDone = 'D', kFork = 'F', kProcess = 'P', kMemory = 'M', kJob = 'J', kResult = 'R';
 
 // Serves until the server hangs up; the process's exit status. Jobs are done by `compiler`, in processes that may
 // take `memory_bytes` more than this one has.

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "absl/strings/numbers.h"
+#include "compiler/search/choose.h"
 #include "server/compile_worker/zygote.h"
 #include "tests/bench/stop/places.h"
 #include "tests/bench/stop/stops.h"
@@ -47,6 +48,6 @@ int Main(int argc, char** argv) {
 int main(int argc, char** argv) {
   uint64_t memory_bytes = 0;
   if (argc == 3 && std::string(argv[1]) == kiln::server::kZygoteFlag && absl::SimpleAtoi(argv[2], &memory_bytes))
-    return kiln::server::RunZygote({kiln::bench::CompileInWorker, nullptr}, memory_bytes);
+    return kiln::server::RunZygote({kiln::bench::CompileInWorker, nullptr, kiln::compiler::Choose}, memory_bytes);
   return kiln::bench::Main(argc, argv);
 }

@@ -91,7 +91,10 @@ class SlurmTest(unittest.TestCase):
             ({"CUDA_VISIBLE_DEVICES": "NoDevFiles"}, ["--gpus=none"]),
             ({"CUDA_VISIBLE_DEVICES": ""}, ["--gpus=none"]),
             ({"ROCR_VISIBLE_DEVICES": "2"}, ["--gpus=hip"]),
-            ({"SLURM_MEM_PER_NODE": "1000"}, ["--gpus=none", "--cpu_memory_bytes=838860800"]),
+            ({"SLURM_MEM_PER_NODE": "1000"},
+             ["--gpus=none", "--cpu_memory_bytes=629145600", "--compile_limits_max_total_memory_bytes=209715200"]),
+            ({"SLURM_MEM_PER_NODE": "100"},
+             ["--gpus=none", "--cpu_memory_bytes=62914560", "--compile_limits_max_total_memory_bytes=67108864"]),
             ({"SLURM_MEM_PER_NODE": "0"}, ["--gpus=none"]),
         ):
             with self.subTest(given):

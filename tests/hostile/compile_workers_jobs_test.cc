@@ -71,16 +71,21 @@ TEST_F(CompileWorkersTest, WhatAllHaveOfMemoryIsBounded) {
   };
   v1::ErrorCode first = v1::ERROR_CODE_UNSPECIFIED;
   std::thread one([&] { first = small(1); });
+  // Jobs that end before anybody looks.
+  std::thread quick([&] {
+    while (!enough) EXPECT_TRUE(Compile("good", 3).ok());
+  });
   const absl::Status largest = Compile("fill", 2, late, 250).status();
   EXPECT_EQ(CodeOf(largest), v1::OUT_OF_MEMORY) << largest;
   const v1::ErrorDetail detail = DetailOf(largest).value_or(v1::ErrorDetail());
   EXPECT_EQ(detail.limit(), "bytes of all compilations");
   EXPECT_EQ(detail.limit_value(), uint64_t{300} << 20);
-  EXPECT_GT(detail.used(), uint64_t{190} << 20) << "its own";
+  EXPECT_GT(detail.used(), uint64_t{150} << 20) << "its own";
   EXPECT_GT(detail.retry_after_ms(), 0u);
   EXPECT_TRUE(Compile("good", 2).ok()) << "nobody else notices";
   enough = true;
   one.join();
+  quick.join();
   EXPECT_EQ(first, v1::CALL_CANCELLED);
   // It is no fault of the graph's: tried again, it is not refused.
   EXPECT_EQ(CodeOf(Compile("fill", 2, late, 350).status()), v1::OUT_OF_MEMORY);

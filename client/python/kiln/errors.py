@@ -193,7 +193,7 @@ REMEDIES: Dict[str, str] = {
     "BUFFER_DEVICE_MISMATCH": "copy it to the device where it is used",
     "UNKNOWN_HANDLE": "it was freed, its session ended, or it is of another server",
     "UNKNOWN_DEVICE": "client.devices() lists them",
-    "OUT_OF_MEMORY": "free buffers that are no longer needed",
+    "OUT_OF_MEMORY": "free buffers that are no longer needed; of compilations, try again when others have ended",
     "SHUTTING_DOWN": "try again, or give connect() other servers, too: \"a:7437,b:7437\"",
     "WRONG_SERVER": "connect to that server itself, or have the balancer keep a connection at one server (docs/balancers.md)",
     "BAD_SHARED_MEMORY": "kiln.transport.shared_memory makes it as it must be",

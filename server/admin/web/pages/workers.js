@@ -7,9 +7,9 @@ import { byLabel, total } from "../lib/metrics.js";
 const CAUSES = {
   crashed: "it crashed", nonsense: "it answered nonsense", cancelled: "nobody waited any more", deadline: "the call's deadline had passed",
   too_long: "it took too long", recycled: "it had done enough jobs, or had grown", idle: "it had nothing to do", made_room: "another tenant needed the place",
-  zygote: "what it was forked from had ended",
+  zygote: "what it was forked from had ended", no_memory: "all together had too much memory",
 };
-const BAD = new Set(["crashed", "nonsense", "too_long", "zygote"]);
+const BAD = new Set(["crashed", "nonsense", "too_long", "no_memory", "zygote"]);
 
 export class WorkersPage {
   metrics = true;
