@@ -264,9 +264,9 @@ absl::Status CompileWorkers::Do(JobPieces& job, const CompileFor& whom,
   const absl::Time end = SteadyNow() + options_.max_time;
   absl::Status stopped = Wait(*worker, whom.control, end);
   if (stopped.ok() && !worker->introduced) {
-    Received memory = ReceiveDescriptor(worker->socket.get());
-    if (memory.what != kMemory) return crashed("ended before it began", WorkerExit::kCrashed);
-    worker->memory_file = std::move(memory.fd);
+    Received file = ReceiveDescriptor(worker->socket.get());
+    if (file.what != kMemory) return crashed("ended before it began", WorkerExit::kCrashed);
+    worker->memory_file = std::move(file.fd);
     worker->introduced = true;
     stopped = Wait(*worker, whom.control, end);
   }
