@@ -69,6 +69,14 @@ func (i *identity) bearer() string {
 	return i.token
 }
 
+// newest is the token that the file has at this moment, for who was refused the one before.
+func (i *identity) newest() string {
+	i.mutex.Lock()
+	i.looked = time.Time{}
+	i.mutex.Unlock()
+	return i.bearer()
+}
+
 // environment puts in what the options leave open: KILN_TOKEN, KILN_TOKEN_FILE, KILN_TLS_CA, KILN_TLS_CERTIFICATE,
 // KILN_TLS_KEY.
 func (o *options) environment() {

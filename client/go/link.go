@@ -26,13 +26,15 @@ const (
 )
 
 // link is the way of a stream's commands to the server. It numbers commands, keeps each until an answer confirms it,
-// and when the connection is lost sends what is kept once more on the next; the server runs each number once. So it
-// ends only with its session, or when the server has not been there for as long as a lease.
+// and when the connection is lost sends what is kept once more on the next; the server runs each number once. The same
+// when the caller's token counts no more and the token's file has another. Else it ends, as it does with its session,
+// or when the server has not been there for as long as a lease.
 //
 // Two goroutines: one reads answers and reconnects, and of each connection one writes.
 type link struct {
 	client *Client
-	token  []byte
+	token  []byte // of the session
+	shown  string // of the client: the bearer's, of the connection; for the reader alone
 
 	mutex                 sync.Mutex
 	changed               *sync.Cond
@@ -186,12 +188,16 @@ func (l *link) run(ctx context.Context) {
 	}
 }
 
-// mayPass: a stream that ended so may be taken up again. Nobody has said why, so it is the connection that was lost.
+// mayPass: a stream that ended so may be taken up again. Nobody has said why, so it is the connection that was lost; or
+// a token counts no more, in place of which there is another by now.
 func (l *link) mayPass(failed *Error) bool {
-	l.mutex.Lock()
-	defer l.mutex.Unlock()
-	l.call = nil
-	if l.closing && len(l.kept) == 0 || failed.Code != 0 {
+	if l.leave() {
+		return false
+	}
+	if failed.Code == kilnv1.ErrorCode_NOT_AUTHENTICATED {
+		return l.client.who.newest() != l.shown
+	}
+	if failed.Code != 0 {
 		return false
 	}
 	switch failed.Status {
@@ -201,8 +207,17 @@ func (l *link) mayPass(failed *Error) bool {
 	return false
 }
 
+// leave is done with a connection that has ended, and says whether there is nothing more to do.
+func (l *link) leave() bool {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	l.call = nil
+	return l.closing && len(l.kept) == 0
+}
+
 // connect begins a stream, whose writer sends the hello and then all that is kept.
 func (l *link) connect(ctx context.Context) (kilnv1.KernelService_SubmitClient, *Error) {
+	l.shown = l.client.who.bearer()
 	call, err := l.client.kernels.Submit(ctx, grpc.MaxCallRecvMsgSize(mostAnswer))
 	if err != nil {
 		return nil, fromError(err)

@@ -58,13 +58,21 @@ class AnswersTwice(Rule):
 class EndsStream(Rule):
     """The first stream ends in the place of the second answer, as when another connection has taken its session."""
 
+    status, text, code = grpc.StatusCode.ABORTED, "another connection has it", error_pb2.SESSION_BUSY
+
     def answer(self, method, message, call):
         if method == "KernelService.Submit" and call["number"] == 1:
             said = kernel_service_pb2.SubmitResponse.FromString(message)
             call["answers"] = call.get("answers", 0) + (not said.HasField("welcome") and not said.more)
             if call["answers"] == 2:
-                raise Refused(grpc.StatusCode.ABORTED, "another connection has it", code=error_pb2.SESSION_BUSY)
+                raise Refused(self.status, self.text, code=self.code)
         return [message]
+
+
+class EndsToken(EndsStream):
+    """The same, as when the token that it was opened with counts no more."""
+
+    status, text, code = grpc.StatusCode.UNAUTHENTICATED, "the token has expired", error_pb2.NOT_AUTHENTICATED
 
 
 class IsBusy(Rule):
@@ -148,8 +156,8 @@ class WrongHash(Rule):
 
 FAULTS = {
     rule.__name__: rule
-    for rule in (HandsOn, LosesAnswers, AnswersTwice, EndsStream, IsBusy, StaysBusy, GivesHalf, IsNewer, SaysMore, SaysLess,
-                 WrongHash)  # fmt: skip
+    for rule in (HandsOn, LosesAnswers, AnswersTwice, EndsStream, EndsToken, IsBusy, StaysBusy, GivesHalf, IsNewer,
+                 SaysMore, SaysLess, WrongHash)  # fmt: skip
 }
 
 

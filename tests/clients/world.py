@@ -98,9 +98,9 @@ class World:
         self.folder = pathlib.Path(tempfile.mkdtemp())
         self._closers.append(lambda: shutil.rmtree(self.folder))
         self.values["token_file"] = str(self.folder / "token")
-        if "tenants" in words:
-            self._tenants = words["tenants"]
-            self.token("first")
+        self._tenants = words.get("tenants")
+        self.token("first")
+        if self._tenants is not None:
             flags.append("--tenants=%s" % (self.folder / "tenants.txtpb"))
         if words.get("tls"):
             pem = self._servers.certificates()
@@ -134,8 +134,10 @@ class World:
         self.values["constants_file"] = str(folder / "model.safetensors")
 
     def token(self, secret):
-        """From now on the tenants' token is this, and stands in the client's file."""
+        """From now on this stands in the client's file, and is the tenants' token, if there are any."""
         (self.folder / "token").write_text(secret)
+        if self._tenants is None:
+            return
         draft = self.folder / "draft"
         draft.write_text(self._tenants.replace("$sha256", hashlib.sha256(secret.encode()).hexdigest()))
         draft.rename(self.folder / "tenants.txtpb")

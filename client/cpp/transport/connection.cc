@@ -63,8 +63,10 @@ bool Connection::IsReachable(absl::Duration timeout) {
   return channel_->WaitForConnected(absl::ToChronoTime(absl::Now() + timeout));
 }
 
-void Connection::Authorize(grpc::ClientContext& context) const {
-  if (const std::string bearer = bearer_.Value(); !bearer.empty()) context.AddMetadata("authorization", bearer);
+std::string Connection::Authorize(grpc::ClientContext& context) const {
+  std::string bearer = bearer_.Value();
+  if (!bearer.empty()) context.AddMetadata("authorization", bearer);
+  return bearer;
 }
 
 void Connection::Prepare(grpc::ClientContext& context) const { Prepare(context, Deadline()); }

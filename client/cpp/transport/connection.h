@@ -83,8 +83,11 @@ class Connection {
   void Prepare(grpc::ClientContext& context, absl::Time deadline, bool under_session = true) const;
   // Of a call that begins now.
   absl::Time Deadline() const { return absl::Now() + options_.call_timeout; }
-  // Says who asks; part of Prepare, for calls that last and name their session themselves.
-  void Authorize(grpc::ClientContext& context) const;
+  // Says who asks, and returns what it says (empty: nothing); part of Prepare, for calls that last and name their
+  // session themselves.
+  std::string Authorize(grpc::ClientContext& context) const;
+  // What Authorize would say now, by a token's file that is read anew. May block on the file.
+  std::string NewestBearer() const { return bearer_.Newest(); }
   void Count(const char* name, uint64_t calls, uint64_t sent, uint64_t received);
   absl::Status Convert(const grpc::Status& status) const;
 

@@ -118,4 +118,12 @@ std::string BearerSource::Value() {
   return value_;
 }
 
+std::string BearerSource::Newest() {
+  {
+    absl::MutexLock lock(&mutex_);
+    looked_ = absl::InfinitePast();
+  }
+  return Value();
+}
+
 }  // namespace kiln::client

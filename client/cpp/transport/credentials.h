@@ -56,6 +56,8 @@ class BearerSource {
  public:
   explicit BearerSource(const CredentialOptions& options);
   std::string Value();
+  // The same, of a file that is read now: for who was refused the value before.
+  std::string Newest();
 
  private:
   // How long a file is believed unchanged.

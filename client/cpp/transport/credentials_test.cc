@@ -80,5 +80,16 @@ TEST(BearerSource, IsTheTokenOrWhatTheFileHas) {
   EXPECT_EQ(BearerSource(With(&CredentialOptions::token_file, path)).Value(), "Bearer b");
 }
 
+TEST(BearerSource, NewestIsWhatTheFileHasNow) {
+  EXPECT_EQ(BearerSource(With(&CredentialOptions::token, "a")).Newest(), "Bearer a");
+  BearerSource source(With(&CredentialOptions::token_file, Write("changes", "a")));
+  EXPECT_EQ(source.Value(), "Bearer a");
+  Write("changes", "b");
+  EXPECT_EQ(source.Newest(), "Bearer b");
+  EXPECT_EQ(source.Value(), "Bearer b");
+  Write("changes", "");  // in the middle of a change
+  EXPECT_EQ(source.Newest(), "Bearer b");
+}
+
 }  // namespace
 }  // namespace kiln::client

@@ -1,6 +1,7 @@
 #include "client/cpp/transport/stream_link.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -59,6 +60,7 @@ struct StreamLink::Call {
     return status;
   }
 
+  std::string shown;  // who asks, as it was said
   grpc::ClientContext context;
   std::unique_ptr<grpc::ClientReaderWriter<v1::SubmitRequest, v1::SubmitResponse>> stream;
   bool unreadable = false;  // after Finish()
@@ -156,7 +158,7 @@ void StreamLink::WriteOn() {
 
 std::shared_ptr<StreamLink::Call> StreamLink::Connect() {
   auto call = std::make_shared<Call>();
-  connection_->Authorize(call->context);
+  call->shown = connection_->Authorize(call->context);
   call->context.AddMetadata(kSessionHeader, token_);
   call->stream = connection_->stubs().kernels->Submit(&call->context);
   v1::SubmitRequest hello;
@@ -198,8 +200,13 @@ void StreamLink::ReadOn() {
       status = absl::UnavailableError("the stream has ended");
     }
     if (deadline == absl::InfiniteFuture()) deadline = absl::Now() + limits_.timeout;
-    if (!MayPass(status) || !WaitForServer(deadline)) return End(status);
+    if ((!MayPass(status) && !IsKnownAnew(status, *call)) || !WaitForServer(deadline)) return End(status);
   }
+}
+
+bool StreamLink::IsKnownAnew(const absl::Status& status, const Call& call) const {
+  const std::optional<v1::ErrorDetail> detail = DetailOf(status);
+  return detail.has_value() && detail->code() == v1::NOT_AUTHENTICATED && connection_->NewestBearer() != call.shown;
 }
 
 bool StreamLink::WaitForServer(absl::Time deadline) {

@@ -2,8 +2,9 @@
 //
 // It numbers commands, keeps each until an answer confirms it, and when the connection is
 // lost sends what is kept once more on the next; the server runs each number once
-// (kiln/v1/kernel_service.proto). So it ends only with its session, or when the server has
-// not been there for as long as a lease.
+// (kiln/v1/kernel_service.proto). The same when the caller's token counts no more and the
+// token's file has another. Else it ends, as it does with its session, or when the server
+// has not been there for as long as a lease.
 #ifndef KILN_CLIENT_CPP_TRANSPORT_STREAM_LINK_H_
 #define KILN_CLIENT_CPP_TRANSPORT_STREAM_LINK_H_
 
@@ -72,6 +73,8 @@ class StreamLink {
   void ReadOn();
   void WriteOn();
   std::shared_ptr<Call> Connect();
+  // Whether a call ended for a token that counts no more, in place of which there is another by now.
+  bool IsKnownAnew(const absl::Status& status, const Call& call) const;
   // Whether the server is there again, before `deadline` and the link's own end.
   bool WaitForServer(absl::Time deadline);
   // INTERNAL for an answer that cannot be.

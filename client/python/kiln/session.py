@@ -42,8 +42,8 @@ class Session:
     `lost` is called, by the thread that renews, when the session and all it owned are gone.
     """
 
-    def __init__(self, channel: grpc.Channel, metadata: Callable[[], Metadata], lost: Callable[[], None]):
-        """`metadata` gives what calls of no session are sent with, as it is now."""
+    def __init__(self, channel: grpc.Channel, metadata: Callable[..., Metadata], lost: Callable[[], None]):
+        """`metadata` gives what calls of no session are sent with, as it is now (Credentials.metadata)."""
         self._channel, self._plain, self._lost = channel, metadata, lost
         self._mine: Metadata = ()  # what a session adds to it
         self._made: Tuple[Metadata, Metadata, Metadata] = ((), (), ())  # of which two, and their sum
@@ -62,9 +62,9 @@ class Session:
         self._made = (plain, mine, plain + mine)
         return self._made[2]
 
-    def under(self, token: Optional[bytes]) -> Metadata:
-        """As `metadata`, of this session, or of none."""
-        return self._plain() + (((HEADER, token),) if token is not None else ())
+    def under(self, token: Optional[bytes], anew: bool = False) -> Metadata:
+        """As `metadata`, of this session, or of none. `anew`: whatever is believed of a token's file."""
+        return self._plain(anew) + (((HEADER, token),) if token is not None else ())
 
     def open(self, features: Sequence[str], lease: int, timeout: Optional[float] = None) -> None:
         """Opens one where the server has them; grpc.RpcError."""

@@ -4,9 +4,10 @@ Commands are numbered, take effect in order, and most are not answered. One that
 poisons what it would have made or written; whoever uses that is told the first cause.
 
 The stream outlives its connection: what no answer has confirmed is kept, and sent again on
-the next one. The server runs each number once (proto/kiln/v1/kernel_service.proto). So it
-ends only with its session, or when the server has not been reachable for as long as a lease; sooner
-where connections to it are refused, for then it is gone, and the session with it.
+the next one. The server runs each number once (proto/kiln/v1/kernel_service.proto). The same when
+the caller's token counts no more, and the token's file has another. Else it ends, as it does with
+its session, or when the server has not been reachable for as long as a lease; sooner where
+connections to it are refused, for then it is gone, and the session with it.
 
 Two threads: gRPC's takes what is sent from a queue, ours reads answers and reconnects.
 """
@@ -184,7 +185,7 @@ class Stream:
 
     def _is_known_anew(self, error: KilnError) -> bool:
         """Whether it ended for a token that counts no more, in place of which there is another by now."""
-        return error.code == "NOT_AUTHENTICATED" and self._session.under(self._token) != self._shown
+        return error.code == "NOT_AUTHENTICATED" and self._session.under(self._token, anew=True) != self._shown
 
     def _lost(self, error: KilnError, why: str) -> KilnError:
         """`error`, which may say that there is no server any more."""

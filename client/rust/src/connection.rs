@@ -112,10 +112,22 @@ impl Connection {
         Ok(())
     }
 
-    async fn ready(&self, path: &str) -> Result<Grpc<Guard>> {
+    /// The token that a call shows which begins now.
+    pub fn bearer(&self) -> Result<Option<String>> {
         if self.identity.look() {
             self.redial()?; // by the new certificate
         }
+        Ok(self.identity.bearer())
+    }
+
+    /// The same, of files that are read now: for who was refused the one before.
+    pub fn newest_bearer(&self) -> Result<Option<String>> {
+        self.identity.doubt();
+        self.bearer()
+    }
+
+    async fn ready(&self, path: &str) -> Result<Grpc<Guard>> {
+        self.bearer()?;
         let channel = self.channel().clone().ok_or_else(closed)?;
         let has_text = TEXTS.iter().any(|text| path.starts_with(text));
         let most = if has_text { MOST_TEXT } else { MOST_ANSWER };

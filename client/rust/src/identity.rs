@@ -33,8 +33,8 @@ pub(crate) struct Identity {
 
 struct Known {
     token: Option<String>,
-    /// When the files were last looked at.
-    looked: Instant,
+    /// When the files were last looked at; None: they must be.
+    looked: Option<Instant>,
     /// When the certificate's files were last written.
     certificates: [Option<SystemTime>; 2],
 }
@@ -126,7 +126,7 @@ impl Identity {
             None => credentials.token.clone(),
         };
         let certificates = written(&credentials);
-        let known = Mutex::new(Known { token, looked: Instant::now(), certificates });
+        let known = Mutex::new(Known { token, looked: Some(Instant::now()), certificates });
         Ok(Identity { credentials, known })
     }
 
@@ -143,10 +143,10 @@ impl Identity {
     /// that is being changed, or is gone for a moment, leaves the one before.
     pub fn look(&self) -> bool {
         let mut known = self.known();
-        if known.looked.elapsed() < BELIEVED {
+        if known.looked.is_some_and(|at| at.elapsed() < BELIEVED) {
             return false;
         }
-        known.looked = Instant::now();
+        known.looked = Some(Instant::now());
         if let Some(token) = self.credentials.token_file.as_deref().and_then(token_in) {
             known.token = Some(token);
         }
@@ -156,6 +156,11 @@ impl Identity {
             known.certificates = certificates;
         }
         is_new
+    }
+
+    /// Believes no file from before: the token was refused.
+    pub fn doubt(&self) {
+        self.known().looked = None;
     }
 
     /// Where to connect, and how.

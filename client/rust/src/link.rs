@@ -1,6 +1,7 @@
 //! The way of a stream's commands to the server. It numbers commands, keeps each until an answer confirms it, and when
-//! the connection is lost sends what is kept once more on the next; the server runs each number once. So it ends only
-//! with its session, or when the server has not been there for as long as a lease.
+//! the connection is lost sends what is kept once more on the next; the server runs each number once. The same when the
+//! caller's token counts no more and the token's file has another. Else it ends, as it does with its session, or when
+//! the server has not been there for as long as a lease.
 //!
 //! Two tasks: one reads answers and reconnects, and of each connection one writes.
 
@@ -26,7 +27,7 @@ use crate::{
     connect::PROTOCOL,
     connection::{Connection, Session},
     error::{closed, unavailable},
-    v1::{self, SubmitRequest, kernel_service, submit_request::Command, submit_response::Event},
+    v1::{self, ErrorCode, SubmitRequest, kernel_service, submit_request::Command, submit_response::Event},
 };
 
 /// What may be unconfirmed before a sender waits; an answer is asked for at a quarter of it.
@@ -172,8 +173,8 @@ impl Link {
         let mut lost: Option<Instant> = None;
         let (mut seen, mut pause) = (self.state().seen, AGAIN);
         loop {
-            let mut welcomed = None;
-            let Err(failed) = self.converse(&mut welcomed).await;
+            let (mut welcomed, mut shown) = (None, None);
+            let Err(failed) = self.converse(&mut welcomed, &mut shown).await;
             let lease = self.connection.session().as_ref().map_or(Duration::ZERO, |session| session.lease);
             let now = self.state().seen;
             let stood = welcomed.is_some_and(|at: Instant| at.elapsed() > lease / 3);
@@ -183,7 +184,8 @@ impl Link {
             if self.is_done() {
                 return self.end(closed());
             }
-            if !may_pass(&failed) || lost.is_some_and(|lost| lost.elapsed() > lease) {
+            let goes_on = may_pass(&failed) || self.is_known_anew(&failed, &shown);
+            if !goes_on || lost.is_some_and(|lost| lost.elapsed() > lease) {
                 return self.end(failed);
             }
             sleep(pause).await;
@@ -196,13 +198,23 @@ impl Link {
         state.closing && state.kept.is_empty()
     }
 
-    /// All of one connection, to its failure.
-    async fn converse(self: &Arc<Link>, welcomed: &mut Option<Instant>) -> Result<std::convert::Infallible> {
+    /// Whether it ended for a token that counts no more, in place of which there is another by now.
+    fn is_known_anew(&self, failed: &Error, shown: &Option<String>) -> bool {
+        failed.code() == ErrorCode::NotAuthenticated && self.connection.newest_bearer().is_ok_and(|now| now != *shown)
+    }
+
+    /// All of one connection, to its failure; `shown` is the token by which it was begun.
+    async fn converse(
+        self: &Arc<Link>,
+        welcomed: &mut Option<Instant>,
+        shown: &mut Option<String>,
+    ) -> Result<std::convert::Infallible> {
         let mut left = self.connection.left.subscribe();
         let (sender, receiver) = mpsc::channel(16);
         let number = self.state().connected();
         let writer = tokio::spawn(self.clone().write(number, sender));
         let talk = async {
+            *shown = self.connection.bearer()?;
             let messages = ReceiverStream::new(receiver);
             let mut answers = self.connection.converse(kernel_service::SUBMIT, messages, self.token.clone()).await?;
             loop {

@@ -50,22 +50,20 @@ const path = (method: DescMethod) => `/${method.parent.typeName}/${method.name}`
  */
 export class Connection {
   #client: grpc.Client;
-  readonly #who: Identity;
   readonly #retries = new Retries();
   session: Session | undefined;
   #closed = false;
 
   constructor(
     readonly address: string,
-    who: Identity,
+    readonly who: Identity,
   ) {
-    this.#who = who;
     this.#client = this.#dialed();
   }
 
   #dialed(): grpc.Client {
     try {
-      return new grpc.Client(this.address, this.#who.transport, channelOptions);
+      return new grpc.Client(this.address, this.who.transport, channelOptions);
     } catch (cause) {
       const message = `"${this.address}" is no address of a server, as "host:port" and "unix:PATH" are`;
       throw new KilnError("INVALID_ARGUMENT", message, { code: "BAD_ARGUMENT" }, { cause });
@@ -118,7 +116,7 @@ export class Connection {
 
   #metadata(method: DescMethod, traceparent: string | undefined, session = this.session?.token): grpc.Metadata {
     const made = new grpc.Metadata();
-    const token = this.#who.bearer();
+    const token = this.who.bearer();
     if (token !== undefined) {
       setText(made, "authorization", `Bearer ${token}`, "the token");
     }

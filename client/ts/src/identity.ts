@@ -85,6 +85,12 @@ export class Identity {
     }
     return this.#token;
   }
+
+  /** The same, of a file that is read now: for who was refused the one before. */
+  newest(): string | undefined {
+    this.#looked = -Infinity;
+    return this.bearer();
+  }
 }
 
 function withEnvironment(given: Credentials): Credentials {

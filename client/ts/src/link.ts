@@ -28,16 +28,19 @@ interface Kept {
 
 // How a stream ended that may be taken up again: nobody has said why, so it is the connection that was lost.
 const passing = new Set(["UNAVAILABLE", "INTERNAL", "UNKNOWN", "CANCELLED"]);
+const isLoss = (failed: KilnError) => failed.code === undefined && passing.has(failed.status);
 
 /**
  * The way of a stream's commands to the server. It numbers commands, keeps each until an answer confirms it, and when
- * the connection is lost sends what is kept once more on the next; the server runs each number once. So it ends only
- * with its session, or when the server has not been there for as long as a lease.
+ * the connection is lost sends what is kept once more on the next; the server runs each number once. The same when the
+ * caller's token counts no more and the token's file has another. Else it ends, as it does with its session, or when
+ * the server has not been there for as long as a lease.
  */
 export class Link {
   /** Why it has ended. */
   ended: KilnError | undefined;
-  readonly #token: Uint8Array;
+  readonly #token: Uint8Array; // of the session
+  #shown: string | undefined; // of the client: the bearer's, as the connection was told
   #call: ClientDuplexStream<Uint8Array, Uint8Array> | undefined; // none between two connections
   #failure: KilnError | undefined; // the first of a command that nobody waits for
   #closing = false;
@@ -158,6 +161,7 @@ export class Link {
 
   /** Begins a stream with the hello; then goes all that is kept. */
   #begin() {
+    this.#shown = this.connection.who.bearer();
     const call = this.connection.duplex(KernelService.method.submit, this.#token);
     const isOurs = () => this.#call === call;
     this.#call = call;
@@ -204,13 +208,18 @@ export class Link {
   #retry(failed: KilnError) {
     this.#call = undefined;
     this.#lost ??= performance.now();
-    const mayPass = !this.#closing && failed.code === undefined && passing.has(failed.status);
+    const mayPass = !this.#closing && (isLoss(failed) || this.#isKnownAnew(failed));
     if (mayPass && performance.now() - this.#lost <= this.session.lease) {
       const pause = Math.min(mostAgain, again * 2 ** this.#attempts++);
       setTimeout(() => this.ended === undefined && this.#connect(), pause);
     } else {
       this.end(failed);
     }
+  }
+
+  /** Whether it ended for a token that counts no more, in place of which there is another by now. */
+  #isKnownAnew(failed: KilnError): boolean {
+    return failed.code === "NOT_AUTHENTICATED" && this.connection.who.newest() !== this.#shown;
   }
 
   /** Ends it at once. */

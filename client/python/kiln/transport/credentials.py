@@ -84,13 +84,14 @@ class Credentials:
             return kind.insecure_channel(target, wire.CHANNEL_OPTIONS)
         return kind.secure_channel(target, self._channel, wire.CHANNEL_OPTIONS)
 
-    def metadata(self) -> Metadata:
-        """What goes with every call. The same object while it is the same."""
+    def metadata(self, anew: bool = False) -> Metadata:
+        """What goes with every call. The same object while it is the same. `anew`: the token's file is read now,
+        whatever is known of it."""
         if self._token_file is None:
             return self._value
         with self._lock:
             now = time.monotonic()
-            if not self._looked or now - self._looked >= BELIEVED:
+            if anew or not self._looked or now - self._looked >= BELIEVED:
                 self._looked = now
                 self._read(self._token_file)
             return self._value

@@ -71,6 +71,7 @@ final class Connection {
     private static final AtomicInteger CLIENTS = new AtomicInteger();
 
     final String address;
+    final Identity identity;
     final Retries retries = new Retries();
     final ExecutorService executor;
     final ScheduledThreadPoolExecutor timer;
@@ -78,7 +79,6 @@ final class Connection {
     private final Set<CompletableFuture<Void>> delays = ConcurrentHashMap.newKeySet();
     private final ManagedChannel channel;
     private final Channel intercepted;
-    private final Identity identity;
     private final AtomicLong redialed = new AtomicLong(System.nanoTime() - AGAIN);
 
     Connection(String address, Identity identity) {

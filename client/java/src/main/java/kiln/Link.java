@@ -8,6 +8,7 @@ import io.grpc.Metadata;
 import io.grpc.Status;
 import java.time.Duration;
 import java.util.Arrays;
+import java.util.Objects;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
@@ -24,8 +25,8 @@ import kiln.v1.SubmitResponse;
 /**
  * The way of a stream's commands to the server. It keeps each until an answer confirms it, and when
  * the connection is lost sends what is kept once more on the next; the server runs each number
- * once. So it ends only with its session, or when the server has not been there for as long as a
- * lease.
+ * once. The same when the caller's token counts no more and the token's file has another. Else it
+ * ends, as it does with its session, or when the server has not been there for as long as a lease.
  *
  * <p>It has no thread: who sends a command writes as much as the connection takes, and gRPC calls
  * back for the rest.
@@ -46,6 +47,7 @@ final class Link {
     private final Condition changed = lock.newCondition();
     private final Window window;
     private ClientCall<SubmitRequest, SubmitResponse> call; // null between two connections
+    private String shown; // who asks, as the connection was told; null: nobody
     private KilnException ended;
     private boolean isClosing;
     private long lost = System.nanoTime(); // the first connection since which nothing has gone on
@@ -184,6 +186,7 @@ final class Link {
                             .setSessionToken(ByteString.copyFrom(token));
             SubmitRequest.Builder first =
                     SubmitRequest.newBuilder().setAcknowledged(window.seen()).setHello(hello);
+            shown = connection.identity.bearer();
             call = connection.channel().newCall(KernelServiceGrpc.getSubmitMethod(), options);
             window.again();
             call.start(new Listener(call), new Metadata());
@@ -268,7 +271,8 @@ final class Link {
             seenAtLoss = window.seen();
             pause = AGAIN;
         }
-        if (!mayPass(failed) || System.nanoTime() - lost > connection.session.lease()) {
+        boolean goesOn = mayPass(failed) || isKnownAnew(failed);
+        if (!goesOn || System.nanoTime() - lost > connection.session.lease()) {
             end(failed);
             return;
         }
@@ -297,6 +301,20 @@ final class Link {
                     case UNAVAILABLE, INTERNAL, UNKNOWN, CANCELLED -> true;
                     default -> false;
                 };
+    }
+
+    /**
+     * Whether it ended for a token that counts no more, in place of which there is another by now.
+     */
+    private boolean isKnownAnew(KilnException failed) {
+        if (isClosing || !failed.is(ErrorCode.NOT_AUTHENTICATED)) {
+            return false;
+        }
+        try {
+            return !Objects.equals(connection.identity.newest(), shown);
+        } catch (KilnException unsendable) { // of a token with a line's end, which connect() tells
+            return true;
+        }
     }
 
     private void end(KilnException failed) {

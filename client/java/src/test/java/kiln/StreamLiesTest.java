@@ -5,8 +5,10 @@ import static org.junit.jupiter.api.Assertions.assertNotSame;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import com.google.protobuf.Any;
 import com.google.protobuf.ByteString;
 import io.grpc.Status;
+import io.grpc.protobuf.StatusProto;
 import io.grpc.stub.StreamObserver;
 import java.io.IOException;
 import java.nio.ByteBuffer;
@@ -18,6 +20,7 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CopyOnWriteArrayList;
 import kiln.v1.CommandFailed;
 import kiln.v1.ErrorCode;
+import kiln.v1.ErrorDetail;
 import kiln.v1.SubmitRequest;
 import kiln.v1.SubmitResponse;
 import org.junit.jupiter.api.AfterEach;
@@ -250,5 +253,25 @@ class StreamLiesTest {
             assertTrue(failed.getMessage().contains("the token has characters"));
         }
         assertThrows(KilnException.class, () -> KilnClient.connect(liar.address(), options));
+    }
+
+    @Test
+    void aTokenThatCannotBeSentInThePlaceOfOneThatCountsNoMore(@TempDir Path folder)
+            throws IOException {
+        Path file = Files.writeString(folder.resolve("token"), "good");
+        ConnectOptions options = ConnectOptions.DEFAULT.withTokenFile(file);
+        ErrorDetail detail = ErrorDetail.newBuilder().setCode(ErrorCode.NOT_AUTHENTICATED).build();
+        com.google.rpc.Status.Builder status = com.google.rpc.Status.newBuilder();
+        status.setCode(Status.Code.UNAUTHENTICATED.value()).addDetails(Any.pack(detail));
+        try (KilnClient one = KilnClient.connect(liar.address(), options)) {
+            CommandStream stream = one.stream();
+            stream.fence();
+            Files.writeString(file, "a\nb");
+            liar.submit =
+                    (request, to, number) ->
+                            to.onError(StatusProto.toStatusRuntimeException(status.build()));
+            KilnException failed = Fails.with(ErrorCode.BAD_ARGUMENT, stream::fence);
+            assertTrue(failed.getMessage().contains("the token has characters"));
+        }
     }
 }
