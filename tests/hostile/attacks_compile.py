@@ -69,10 +69,12 @@ def quiet(target):
 
 
 def neighbour(target, seconds):
-    """Another caller's small program, which nobody has had, is compiled meanwhile."""
+    """Another caller's small program, which nobody has had, is compiled meanwhile, and not kept: there may be many."""
     graph = doubled(next(SIZES))
     outcome = within(seconds, lambda: target.call("KernelService.Compile", graph=graph, tenant=B))
     assert outcome and not outcome.answer.from_cache, outcome.error or "it was there"
+    evicted = target.call("DebugService.Evict", graph_hash=outcome.answer.graph_hash, tenant=B)
+    assert evicted, evicted.error
 
 
 SIZES = itertools.count(100_000)
