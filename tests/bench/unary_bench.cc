@@ -1,12 +1,18 @@
 // What a request costs beside the wire: a warm Execute of a tiny program by
 // hash, and a Compile that is a hit, next to a bare gRPC unary call of the same
 // size in the same run; and what a further kernel of a recorded sequence costs, as the
-// difference of two recordings. The kinds take turns, call by call, so that whatever
-// else the machine does falls on all of them alike.
+// difference of two recordings. Then what it costs that the server knows who asks, of two
+// servers that differ by nothing else (tests/bench/identity_bench.py has further ways to be
+// known, and a client in Python). The kinds take turns, call by call, so that whatever else
+// the machine does falls on all of them alike.
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <filesystem>
+#include <fstream>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -17,6 +23,7 @@
 #include "base/graph/graph_text.h"
 #include "kiln/v1/buffer_service.grpc.pb.h"
 #include "kiln/v1/kernel_service.grpc.pb.h"
+#include "server/config.h"
 #include "tests/bench/bench_server.h"
 #include "tests/bench/echo_service.h"
 
@@ -134,6 +141,64 @@ class Bench {
   grpc::ByteBuffer echo_request_;
 };
 
+// Of the token "secret".
+constexpr char kTenants[] =
+    "tenant { name: \"a\" token { sha256: \"2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b\" } }\n";
+
+// A server that serves whoever comes, or tenants alone; and the tiny program there.
+class Asked {
+ public:
+  explicit Asked(bool knows)
+      : file_(std::filesystem::temp_directory_path() / absl::StrCat("kiln_unary_bench_", getpid(), ".txtpb")),
+        knows_(knows),
+        server_(Config()) {
+    const auto channel = ChannelTo(server_.address());
+    kernel_ = v1::KernelService::NewStub(channel);
+    v1::CompileRequest compile;
+    *compile.mutable_graph() = *ParseGraph(kTiny);
+    v1::CompileResponse compiled;
+    const std::unique_ptr<grpc::ClientContext> first = Context(), second = Context();
+    KILN_CHECK(kernel_->Compile(first.get(), compile, &compiled).ok());
+    v1::AllocateRequest allocate;
+    allocate.set_bytes(kTinyBytes);
+    v1::AllocateResponse allocated;
+    KILN_CHECK(v1::BufferService::NewStub(channel)->Allocate(second.get(), allocate, &allocated).ok());
+    request_.set_graph_hash(compiled.graph_hash());
+    request_.add_arguments()->mutable_buffer()->set_handle(allocated.buffer().handle());
+  }
+
+  ~Asked() {
+    std::error_code unused;
+    std::filesystem::remove(file_, unused);
+  }
+
+  grpc::Status Execute() {
+    v1::ExecuteResponse response;
+    return kernel_->Execute(Context().get(), request_, &response);
+  }
+
+ private:
+  v1::ServerConfig Config() const {
+    v1::ServerConfig config = server::DefaultConfig();
+    config.set_compile_isolation("off");
+    if (!knows_) return config;
+    std::ofstream(file_) << kTenants;
+    config.set_tenants(file_.string());
+    return config;
+  }
+  std::unique_ptr<grpc::ClientContext> Context() const {
+    auto context = std::make_unique<grpc::ClientContext>();
+    if (knows_) context->AddMetadata("authorization", "Bearer secret");
+    return context;
+  }
+
+  const std::filesystem::path file_;  // of tenants
+  const bool knows_;
+  const BenchServer server_;
+  std::unique_ptr<v1::KernelService::Stub> kernel_;
+  v1::ExecuteRequest request_;
+};
+
 // One call; its time counts unless it is for warming up.
 bool Take(Kind& kind, bool counts) {
   const auto begin = std::chrono::steady_clock::now();
@@ -187,7 +252,18 @@ int Main(int argc, char** argv) {
   Bench bench;
   std::vector<Kind> kinds = bench.Kinds();
   if (!Measure(kinds, /*warmup=*/iterations / 10, iterations)) return 1;
-  const nlohmann::json report = Report(kinds, iterations);
+  nlohmann::json report = Report(kinds, iterations);
+
+  Asked nobody(/*knows=*/false), tenant(/*knows=*/true);
+  std::vector<Kind> askers = {kinds[0],
+                              {"Execute, of nobody", [&] { return nobody.Execute(); }, {}},
+                              {"Execute, of a token's tenant", [&] { return tenant.Execute(); }, {}}};
+  askers[0].micros.clear();
+  if (!Measure(askers, /*warmup=*/iterations / 10, 2 * iterations)) return 1;
+  const double known = askers[2].Percentile(0.50) / askers[1].Percentile(0.50);
+  std::printf("%s: p50 %.1f us, %s: %.1f us, ratio %.3f\n", askers[1].name.c_str(), askers[1].Percentile(0.50),
+              askers[2].name.c_str(), askers[2].Percentile(0.50), known);
+  report["known_p50_ratio"] = known;
   return WriteReport(report, json_path);
 }
 
