@@ -21,7 +21,8 @@ inline uint64_t CompileMemoryBytes(const v1::ServerConfig& config, uint64_t mach
   return said == 0 ? machine_bytes / 4 : said;
 }
 
-// What CPU devices hand out where nothing says how much: four fifths of the machine's, with what compiling may take.
+// What CPU devices hand out where nothing says how much. Together with what compiling may take, it is four fifths of
+// the machine's; but at least a fifth, however much compiling may take.
 inline uint64_t DefaultCpuMemoryBytes(const v1::ServerConfig& config, uint64_t machine_bytes) {
   const uint64_t both = machine_bytes / 5 * 4;
   return both - std::min(CompileMemoryBytes(config, machine_bytes), both / 4 * 3);

@@ -37,9 +37,7 @@ const std::vector<ConfigRow>& ConfigRows() {
        "measure what a core of this CPU does in a cycle, in less than 200 ms, if a file of --program_cache_dir does "
        "not say it yet; without, schedules are those of a usual core (kiln devices --verbose)"},
       {"cpu_memory_bytes", "0",
-       "most bytes the CPU devices hand out together; 0 is 80% of the machine's, less what compiling may take in "
-       "processes "
-       "of its own"},
+       "most bytes the CPU devices hand out together; 0 is 80% of the machine's, less what compile workers may take"},
       {"gpus", "auto",
        "GPUs to serve beside the CPU: auto, all that NVIDIA's and AMD's drivers list (CUDA_VISIBLE_DEVICES and "
        "ROCR_VISIBLE_DEVICES hide some); none; or kinds without which the server does not start: cuda, hip, or "

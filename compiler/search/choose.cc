@@ -1,12 +1,11 @@
 #include "compiler/search/choose.h"
 
 #include <algorithm>
-#include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "compiler/import/wire.h"
 #include "compiler/opt/checked_schedule.h"
-#include "compiler/opt/requested.h"
 #include "compiler/opt/schedule_text.h"
 #include "compiler/program/kernel_form.h"
 #include "compiler/search/neighbours.h"

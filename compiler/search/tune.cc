@@ -152,11 +152,11 @@ class Tuner {
   absl::StatusOr<Choices> ChooseBy(
       const Kernel& kernel, const Schedule& from, uint32_t most,
       const std::function<bool()>& stop = [] { return false; }) const {
-    const ChooseFn choose = tuning_.choose ? tuning_.choose : Choose;
-    return choose(kernel.graph, target_, options_.limits, ToString(from), most, stop);
+    return tuning_.choose ? tuning_.choose(kernel.graph, target_, options_.limits, ToString(from), most, stop)
+                          : Choose(kernel.graph, target_, options_.limits, ToString(from), most, stop);
   }
 
-  // What is not the kernel's fault: another time, it may be chosen after.
+  // The kernel is not at fault: another search may find out what this one could not.
   static bool MayPass(const absl::Status& status) {
     const auto detail = DetailOf(status);
     if (!detail.has_value()) return absl::IsCancelled(status) || absl::IsDeadlineExceeded(status);
@@ -252,7 +252,7 @@ class Tuner {
     input.usual = kernel.trial;
     input.usual_schedule = WithoutThreads(kernel.usual);
     input.out_of_time = [&] { return timer_.LeftMicros() <= keep || !timer_.Wanted().ok(); };
-    // One for which there is no answer is the end of its way.
+    // A schedule of which nobody says what may follow is followed by nothing.
     input.next = [&](const Schedule& from) {
       std::vector<Schedule> next;
       const auto choices = ChooseBy(kernel, from, kMaxNeighbours, input.out_of_time);

@@ -64,7 +64,8 @@ struct Choices {
   std::vector<std::string> next;  // whole schedules, the most promising first
 };
 
-// As choose.h's Choose, wherever it does that. Called from one thread.
+// As choose.h's Choose, wherever it does that; elsewhere than in this process, `stop` need not be asked. Called from
+// one thread.
 using ChooseFn =
     std::function<absl::StatusOr<Choices>(const v1::Graph& kernel, const v1::Target& target, const Limits& limits,
                                           const std::string& from, uint32_t most, const std::function<bool()>& stop)>;

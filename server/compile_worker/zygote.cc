@@ -31,9 +31,10 @@ bool DoJobIn(int fd, const CompilerInProcess& compiler, std::string& result) {
 // One job after the other, of one client. Does not return.
 [[noreturn]] void RunWorker(int socket, const CompilerInProcess& compiler, uint64_t memory_bytes) {
   {
-    // Whoever is locked in is hidden from other processes, the server among them, where /proc hides processes.
+    // By it the server sees how much memory this process takes. Once it is locked in, the server may not open it: where
+    // /proc hides processes, it hides this one.
     const Descriptor memory(open("/proc/self/statm", O_RDONLY | O_CLOEXEC));
-    if (!SendDescriptor(socket, kMemory, memory.get())) _exit(2);
+    if (!memory.valid() || !SendDescriptor(socket, kMemory, memory.get())) _exit(2);
   }
   if (!EnterSandbox(memory_bytes).ok()) _exit(3);
   for (;;) {

@@ -13,7 +13,7 @@
 namespace kiln::server {
 namespace {
 
-// To go through all addresses takes some ten microseconds, and is not to be had for each forged token.
+// A sweep over all addresses takes some ten microseconds: too long to do it for each forged token.
 constexpr absl::Duration kSweepPeriod = absl::Milliseconds(100);
 
 absl::Status TooMany(double left, double a_second) {
@@ -55,7 +55,7 @@ RefusedTokens::Budget* RefusedTokens::OfAddress(absl::string_view peer, absl::Ti
       swept_ = now;
       absl::erase_if(addresses_, [&](const auto& row) { return now - row.second.refused >= kRemembered; });
     }
-    if (addresses_.size() >= kMostAddresses) return nullptr;  // no row is free: it counts among all alone
+    if (addresses_.size() >= kMostAddresses) return nullptr;  // no room: only the budget of all counts
     found = addresses_.emplace(address, Budget{kOfAddress, now, absl::InfinitePast()}).first;
   }
   Fill(found->second, kOfAddress, now);

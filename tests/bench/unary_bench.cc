@@ -145,7 +145,7 @@ class Bench {
 constexpr char kTenants[] =
     "tenant { name: \"a\" token { sha256: \"2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b\" } }\n";
 
-// A server that serves whoever comes, or tenants alone; and the tiny program there.
+// A server that serves anonymous callers, or tenants alone; and the tiny program there.
 class Asked {
  public:
   explicit Asked(bool knows)
@@ -256,8 +256,8 @@ int Main(int argc, char** argv) {
 
   Asked nobody(/*knows=*/false), tenant(/*knows=*/true);
   std::vector<Kind> askers = {kinds[0],
-                              {"Execute, of nobody", [&] { return nobody.Execute(); }, {}},
-                              {"Execute, of a token's tenant", [&] { return tenant.Execute(); }, {}}};
+                              {"Execute, anonymous", [&] { return nobody.Execute(); }, {}},
+                              {"Execute, with a token", [&] { return tenant.Execute(); }, {}}};
   askers[0].micros.clear();
   if (!Measure(askers, /*warmup=*/iterations / 10, 2 * iterations)) return 1;
   const double known = askers[2].Percentile(0.50) / askers[1].Percentile(0.50);
