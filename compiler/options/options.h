@@ -29,6 +29,8 @@ struct Limits {
   uint64_t max_item_work = 2'000'000'000;     // of one work item of a GPU's kernel, which cannot be stopped
   uint64_t max_work = 1'000'000'000'000'000;  // simple operations of one run of a program
   uint64_t max_run_seconds = 3600;            // of one run on the device, as it is estimated (Cost.run_ns)
+
+  bool operator==(const Limits&) const = default;
 };
 
 // What a search found (tune.h): the schedule's text (opt/schedule_text.h) of a kernel, by its symbol.
@@ -56,6 +58,7 @@ struct Options {
   Limits limits;
 
   std::string Fingerprint() const;
+  bool operator==(const Options&) const = default;
 };
 
 }  // namespace kiln::compiler

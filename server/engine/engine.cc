@@ -36,6 +36,13 @@ std::vector<Digest> FingerprintsOf(const std::vector<std::unique_ptr<runtime::ha
   return fingerprints;
 }
 
+std::vector<Digest> PlacesOf(const std::vector<std::unique_ptr<runtime::hal::Device>>& devices,
+                             const std::vector<Digest>& fingerprints) {
+  std::vector<Digest> places;
+  for (size_t i = 0; i < devices.size(); ++i) places.push_back(PlaceOf(fingerprints[i], devices[i]->name()));
+  return places;
+}
+
 std::vector<runtime::hal::Device*> PointersTo(const std::vector<std::unique_ptr<runtime::hal::Device>>& devices) {
   std::vector<runtime::hal::Device*> pointers;
   for (const auto& device : devices) pointers.push_back(device.get());
@@ -101,6 +108,9 @@ Engine::Engine(const EngineOptions& options, std::vector<std::unique_ptr<runtime
           &meetings_, &thresholds_, options.meeting_timeout,
           [this](absl::AnyInvocable<void()> job) { pool_->Schedule(std::move(job)); }, &combiner_),
       fingerprints_(FingerprintsOf(devices_)),
+      places_(PlacesOf(devices_, fingerprints_)),
+      usual_options_(Settled({}).value()),
+      usual_digest_(DigestOf(usual_options_)),
       // The searching thread compiles, too.
       tuning_queue_(std::move(tune), pool_.get(), options.compile_threads - 1, &turns_),
       store_(
@@ -179,9 +189,10 @@ absl::StatusOr<ProgramId> Engine::Identify(const v1::Graph* graph, absl::string_
     }
   }
   size_t index = 0;
-  while (devices_[index]->name() != id.device->name()) ++index;  // a tenant's own has the target of ours
+  while (devices_[index]->name() != id.device->name()) ++index;  // a tenant's own has name and target of ours
   id.target = fingerprints_[index];
-  id.key = ProgramKey(id.domain, id.graph_hash, id.target, options, id.device->name());
+  id.key = ProgramKey(id.domain, id.graph_hash, places_[index],
+                      options == usual_options_ ? usual_digest_ : DigestOf(options));
   return id;
 }
 

@@ -261,6 +261,9 @@ class Engine {
   CompiledCombiner combiner_;
   runtime::collective::Collectives collectives_;
   const std::vector<Digest> fingerprints_;  // one a device: its target's
+  const std::vector<Digest> places_;        // one a device
+  const compiler::Options usual_options_;   // of who chooses none: of nearly every call
+  const Digest usual_digest_;
   TuningQueue tuning_queue_;
   ProgramStore store_;
   CarryPlaces carry_places_;

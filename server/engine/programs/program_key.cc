@@ -1,6 +1,7 @@
 #include "server/engine/programs/program_key.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -46,11 +47,23 @@ Digest TargetFingerprint(const v1::Target& target) {
   return hasher.Finish();
 }
 
-Digest ProgramKey(const TrustDomain& domain, const Digest& graph_hash, const Digest& target,
-                  const compiler::Options& options, absl::string_view device) {
+Digest PlaceOf(const Digest& target, absl::string_view device) {
   FieldHasher hasher;
-  hasher.Add("program").Add(domain.view()).Add(graph_hash.view()).Add(target.view()).Add(options.Fingerprint());
-  return hasher.Add(compiler::kCompilerVersion).Add(device).Finish();
+  return hasher.Add("place").Add(target.view()).Add(compiler::kCompilerVersion).Add(device).Finish();
+}
+
+Digest DigestOf(const compiler::Options& options) {
+  FieldHasher hasher;
+  return hasher.Add("options").Add(options.Fingerprint()).Finish();
+}
+
+Digest ProgramKey(const TrustDomain& domain, const Digest& graph_hash, const Digest& place, const Digest& options) {
+  // All of one size, so that none runs into the next; one piece, which takes a third of the time of four.
+  std::array<uint8_t, 4 * sizeof(Digest::bytes)> bytes;
+  auto* end = bytes.data();
+  for (const Digest* part : {&domain, &graph_hash, &place, &options})
+    end = std::copy(part->bytes.begin(), part->bytes.end(), end);
+  return Blake3Of({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
 }
 
 Digest StoredKey(const TrustDomain& domain, const Digest& graph_hash, const Digest& target,

@@ -24,9 +24,13 @@ namespace kiln::server {
 // Tuning is left out: it changes speed, not meaning. Made once per device.
 Digest TargetFingerprint(const v1::Target& target);
 
-// Well under a microsecond; builds nothing and walks no message.
-Digest ProgramKey(const TrustDomain& domain, const Digest& graph_hash, const Digest& target,
-                  const compiler::Options& options, absl::string_view device);
+// What of a device counts, by TargetFingerprint and its name, and the compiler. Made once per device.
+Digest PlaceOf(const Digest& target, absl::string_view device);
+
+Digest DigestOf(const compiler::Options& options);
+
+// Of a PlaceOf and a DigestOf. Each warm call makes one: it is 128 bytes of BLAKE3.
+Digest ProgramKey(const TrustDomain& domain, const Digest& graph_hash, const Digest& place, const Digest& options);
 
 // The same for what is kept on disk, where entries outlive the server's settings: it is
 // of code, not of where the code is loaded, so no device is in it. But tuning is, since

@@ -42,20 +42,21 @@ TEST(ProgramKeyTest, EveryRequirementCounts) {
 TEST(ProgramKeyTest, GraphOptionsAndDeviceCount) {
   Digest graph, other_graph;
   other_graph.bytes[31] = 1;
-  const Digest target = TargetFingerprint(SomeTarget());
-  const compiler::Options options;
+  const Digest target = TargetFingerprint(SomeTarget()), place = PlaceOf(target, "CPU:0");
+  const Digest options = DigestOf(compiler::Options());
   compiler::Options strict;
   strict.strict = true;
-  const Digest key = ProgramKey({}, graph, target, options, "CPU:0");
-  EXPECT_EQ(key, ProgramKey({}, graph, target, options, "CPU:0"));
-  EXPECT_FALSE(key == ProgramKey({}, other_graph, target, options, "CPU:0"));
-  EXPECT_FALSE(key == ProgramKey({}, graph, target, strict, "CPU:0"));
-  EXPECT_FALSE(key == ProgramKey({}, graph, target, options, "CPU:1"));
-  EXPECT_FALSE(key == ProgramKey(DomainOf("secret", "tenant"), graph, target, options, "CPU:0"));
+  const Digest key = ProgramKey({}, graph, place, options);
+  EXPECT_EQ(key, ProgramKey({}, graph, place, options));
+  EXPECT_FALSE(key == ProgramKey({}, other_graph, place, options));
+  EXPECT_FALSE(key == ProgramKey({}, graph, place, DigestOf(strict)));
+  EXPECT_FALSE(key == ProgramKey({}, graph, PlaceOf(target, "CPU:1"), options));
+  EXPECT_FALSE(key == ProgramKey({}, graph, PlaceOf(Digest(), "CPU:0"), options));
+  EXPECT_FALSE(key == ProgramKey(DomainOf("secret", "tenant"), graph, place, options));
   // Limits decide what is refused, not what is made.
   compiler::Options narrow;
   narrow.limits.max_nodes = 5;
-  EXPECT_EQ(key, ProgramKey({}, graph, target, narrow, "CPU:0"));
+  EXPECT_EQ(key, ProgramKey({}, graph, place, DigestOf(narrow)));
 }
 
 Digest KeyOnDisk(const v1::Target::Tuning& tuning) {

@@ -26,7 +26,7 @@ bool Has(const absl::Status& status, v1::ErrorCode code) {
 }  // namespace
 
 Digest CodeKey(const ProgramId& id, const TrustDomain& domain, const compiler::Options& options) {
-  return ProgramKey(domain, id.graph_hash, id.target, options, /*device=*/"");
+  return ProgramKey(domain, id.graph_hash, PlaceOf(id.target, /*device=*/""), DigestOf(options));
 }
 
 absl::Status NeedGraph(const ProgramId& id) {

@@ -128,6 +128,7 @@ grpc::ByteBuffer LongStrings::LeaveOut(const grpc::ByteBuffer& bytes) const {
 
 absl::Status LongStrings::PutInto(Message& message, const grpc::ByteBuffer& bytes,
                                   const runtime::hal::LaunchControl& control) const {
+  if (values_.empty()) return absl::OkStatus();
   const std::vector<grpc::Slice> slices = SlicesOf(bytes);
   for (const Value& value : values_) {
     if (value.path.empty()) continue;
