@@ -100,11 +100,12 @@ class CpuModule final : public hal::Module {
       pace.store(took.count() / static_cast<float>(end - begin), std::memory_order_relaxed);
     };
     for (int64_t begin = 0; begin < kernel.iterations;) {
-      int64_t chunk = pool_.EvenChunk(kernel.iterations, kernel.grain), end = kernel.iterations;
+      int64_t chunk = 0, end = kernel.iterations;
       if (const double ns = pace.load(std::memory_order_relaxed); ns == 0) {
         end = chunk = std::min(kernel.grain, end);  // to see how long that takes
-      } else if (const double most = MostNs(interruption); ns * static_cast<double>(chunk) > most) {
-        chunk = std::max(kernel.grain, static_cast<int64_t>(most / ns));
+      } else {
+        const double most = std::min(MostNs(interruption) / ns, static_cast<double>(end));
+        chunk = pool_.EvenChunk(end - begin, kernel.grain, std::max<int64_t>(1, static_cast<int64_t>(most)));
       }
       int64_t helped_ns = 0;
       begin = pool_.ParallelForUntil(

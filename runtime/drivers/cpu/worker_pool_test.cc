@@ -303,5 +303,18 @@ TEST(WorkerPool, UnusedPoolEnds) {
   for (int i = 0; i < 50; ++i) WorkerPool pool({.threads = 3, .spins = 0});
 }
 
+// Each of two threads has as many chunks as the other, whatever bound they are under.
+TEST(WorkerPool, ChunksAreEven) {
+  const WorkerPool pool({.threads = 2});
+  EXPECT_EQ(pool.EvenChunk(1600, 1), 100);
+  EXPECT_EQ(pool.EvenChunk(1600, 1, 1000), 100);
+  EXPECT_EQ(pool.EvenChunk(1600, 1, 99), 800 / 9);
+  EXPECT_EQ(pool.EvenChunk(1600, 1, 41), 40);
+  EXPECT_EQ(pool.EvenChunk(1600, 1, 40), 40);
+  EXPECT_EQ(pool.EvenChunk(1600, 1, 1), 1);
+  EXPECT_EQ(pool.EvenChunk(1600, 50, 40), 50);
+  EXPECT_EQ(pool.EvenChunk(1, 1, 1), 1);
+}
+
 }  // namespace
 }  // namespace kiln::runtime::cpu
