@@ -6,18 +6,22 @@
 #include <cstdint>
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "server/trace/parts.h"
 
 namespace kiln::server {
 
+// What its line is made of. Outlives the call: the line is made when it is written.
 struct EndedCall {
-  absl::string_view method, tenant, peer, status;
-  absl::string_view error;  // the code of its detail; empty if it went well, or has none
+  absl::string_view method;  // for ever
+  std::string tenant, peer;
+  absl::StatusCode status = absl::StatusCode::kOk;
+  std::string error;  // the code of its detail; empty if it went well, or has none
   absl::Time begin, end;
   uint64_t received_bytes = 0, sent_bytes = 0;  // of its messages
-  const CallParts* parts = nullptr;
+  CallParts parts;
 };
 
 // "us" has the parts that it had, in microseconds, and "total".

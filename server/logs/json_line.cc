@@ -1,12 +1,17 @@
 #include "server/logs/json_line.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/time/civil_time.h"
 
 namespace kiln::server {
 namespace {
+
+// Of a line of an access log.
+constexpr size_t kUsualBytes = 512;
 
 // How many bytes the character has that begins here; 0 if none begins. Neither what is written longer than it must be,
 // nor halves of characters, are any.
@@ -43,15 +48,26 @@ unsigned CodeOf(absl::string_view character) {
   return (byte(0) & 0x0fu) << 12 | (byte(1) & 0x3fu) << 6 | (byte(2) & 0x3fu);
 }
 
-}  // namespace
+// How many characters there are, from the first one on, that are written as they are and take a byte each: of most
+// values, all.
+size_t PlainBytes(absl::string_view text) {
+  const auto is_plain = [](unsigned char byte) { return byte >= 0x20 && byte < 0x7f && byte != '"' && byte != '\\'; };
+  return static_cast<size_t>(std::find_if_not(text.begin(), text.end(), is_plain) - text.begin());
+}
 
-std::string JsonText(absl::string_view value) {
-  std::string text = "\"";
+void AppendText(std::string& text, absl::string_view value) {
+  text += '"';
   const size_t whole = value.size();
   while (!value.empty()) {
-    if (whole - value.size() >= kMaxValueBytes) {
+    const size_t done = whole - value.size();
+    if (done >= kMaxValueBytes) {
       text += "…";
       break;
+    }
+    if (const size_t plain = PlainBytes(value.substr(0, kMaxValueBytes - done)); plain > 0) {
+      text.append(value.data(), plain);
+      value.remove_prefix(plain);
+      continue;
     }
     const size_t bytes = CharacterBytes(value);
     if (bytes == 0) {
@@ -67,11 +83,26 @@ std::string JsonText(absl::string_view value) {
     }
     value.remove_prefix(bytes);
   }
-  return text + "\"";
+  text += '"';
 }
 
-JsonLine::JsonLine(absl::Time time)
-    : text_(absl::StrCat("{\"time\":\"", absl::FormatTime("%Y-%m-%d%ET%H:%M:%E6SZ", time, absl::UTCTimeZone()), "\"")) {
+}  // namespace
+
+std::string JsonText(absl::string_view value) {
+  std::string text;
+  AppendText(text, value);
+  return text;
+}
+
+JsonLine::JsonLine(absl::Time time) {
+  text_.reserve(kUsualBytes);
+  // Not FormatTime, which takes as long as all else of a line.
+  const auto two = [](int number) { return absl::Dec(number, absl::kZeroPad2); };
+  const absl::CivilSecond second = absl::ToCivilSecond(time, absl::UTCTimeZone());
+  const int64_t micros = absl::ToInt64Microseconds(time - absl::FromCivil(second, absl::UTCTimeZone()));
+  absl::StrAppend(&text_, "{\"time\":\"", second.year(), "-", two(second.month()), "-", two(second.day()), "T",
+                  two(second.hour()), ":", two(second.minute()), ":", two(second.second()), ".",
+                  absl::Dec(micros, absl::kZeroPad6), "Z\"");
 }
 
 void JsonLine::Key(absl::string_view key) {
@@ -81,11 +112,15 @@ void JsonLine::Key(absl::string_view key) {
 
 JsonLine& JsonLine::Add(absl::string_view key, absl::string_view value) {
   Key(key);
-  text_ += JsonText(value);
+  AppendText(text_, value);
   return *this;
 }
 
-JsonLine& JsonLine::Add(absl::string_view key, uint64_t value) { return AddLiteral(key, absl::StrCat(value)); }
+JsonLine& JsonLine::Add(absl::string_view key, uint64_t value) {
+  Key(key);
+  absl::StrAppend(&text_, value);
+  return *this;
+}
 
 JsonLine& JsonLine::AddLiteral(absl::string_view key, absl::string_view value) {
   Key(key);

@@ -77,13 +77,13 @@ TEST(CallLine, SaysWhereTheTimeWent) {
   const std::string line = CallLine({.method = "KernelService.Execute",
                                      .tenant = "alice",
                                      .peer = "ipv4:10.0.0.1:4711",
-                                     .status = "OK",
+                                     .status = absl::StatusCode::kOk,
                                      .error = "",
                                      .begin = kTime,
                                      .end = kTime + absl::Microseconds(500),
                                      .received_bytes = 12,
                                      .sent_bytes = 34,
-                                     .parts = &parts});
+                                     .parts = parts});
   EXPECT_EQ(line,
             "{\"time\":\"2023-11-14T22:13:20.123956Z\",\"tenant\":\"alice\",\"peer\":\"ipv4:10.0.0.1:4711\","
             "\"method\":\"KernelService.Execute\",\"status\":\"OK\",\"device\":\"CPU:0\",\"received\":12,\"sent\":34,"

@@ -56,16 +56,23 @@ LineLog::~LineLog() {
 }
 
 void LineLog::Offer(std::string line) {
+  const size_t bytes = line.size();
+  Offer(Line{bytes, std::move(line), nullptr});
+}
+
+void LineLog::Offer(size_t bytes, MakeFn make) { Offer(Line{bytes, "", std::move(make)}); }
+
+void LineLog::Offer(Line line) {
   {
     absl::MutexLock lock(&mutex_);
-    if (bytes_ + line.size() > most_bytes_) {
+    if (bytes_ + line.bytes > most_bytes_) {
       ++lost_;
       return;
     }
     const bool first = waiting_.empty();
     const size_t before = bytes_, enough = most_bytes_ / kParts;
-    bytes_ += line.size();
-    waiting_ += line;
+    bytes_ += line.bytes;
+    waiting_.push_back(std::move(line));
     if (bytes_ >= enough && before < enough)
       hurry_ = true;
     else if (!first)
@@ -136,7 +143,7 @@ void LineLog::WaitForWork() {
 void LineLog::WriteUntilStopped() {
   for (;;) {
     WaitForWork();
-    std::string lines;
+    std::vector<Line> taken;
     bool reopen = false;
     uint64_t to_tell = 0;
     {
@@ -145,7 +152,7 @@ void LineLog::WriteUntilStopped() {
       if (held_ && !stopping_) continue;
       if (stopping_ && waiting_.empty()) return;
       reopen = std::exchange(reopen_, false);
-      lines.swap(waiting_);
+      taken.swap(waiting_);
       to_tell = lost_ - told_;
       writing_ = true;
     }
@@ -156,11 +163,18 @@ void LineLog::WriteUntilStopped() {
       const std::string told = JsonLine(absl::Now()).Add("event", "lines_lost").Add("lines", to_tell).Take();
       if (Write(told) < told.size()) to_tell = 0;
     }
+    std::string lines;
+    size_t taken_bytes = 0;
+    for (Line& line : taken) {
+      lines += line.make == nullptr ? line.text : line.make();
+      taken_bytes += line.bytes;
+    }
+    taken.clear();
     const size_t done = Write(lines);
     const auto lost = std::count(lines.begin() + static_cast<ptrdiff_t>(done), lines.end(), '\n');
     absl::MutexLock lock(&mutex_);
     writing_ = false;
-    bytes_ -= lines.size();
+    bytes_ -= taken_bytes;
     lost_ += static_cast<uint64_t>(lost);
     told_ += to_tell;
   }

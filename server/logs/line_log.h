@@ -11,8 +11,10 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -38,6 +40,10 @@ class LineLog {
 
   // One line, with its end. Never blocks for long.
   void Offer(std::string line);
+  // The same of a line that `make` returns: called once, or never, by the thread that writes, to which it leaves the
+  // work. Until then it counts as so many bytes.
+  using MakeFn = absl::AnyInvocable<std::string()>;
+  void Offer(size_t bytes, MakeFn make);
 
   // Opens the file anew before the next line: its name may stand for another one now (logrotate). If that fails the one
   // before stays.
@@ -52,7 +58,14 @@ class LineLog {
   void Hold(bool hold);
 
  private:
+  struct Line {
+    size_t bytes = 0;
+    std::string text;
+    MakeFn make;  // if not null, the text
+  };
+
   LineLog(std::string path, int file, size_t most_bytes);
+  void Offer(Line line);
 
   void WriteUntilStopped();
   // Returns when something is to be done.
@@ -67,7 +80,7 @@ class LineLog {
   int file_;             // the thread's
   bool inside_ = false;  // the thread's: the last line has no end
   mutable absl::Mutex mutex_;
-  std::string waiting_ ABSL_GUARDED_BY(mutex_);
+  std::vector<Line> waiting_ ABSL_GUARDED_BY(mutex_);
   size_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;  // of what waits or is being written
   uint64_t lost_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t told_ ABSL_GUARDED_BY(mutex_) = 0;  // of these

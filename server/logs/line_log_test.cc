@@ -47,6 +47,26 @@ TEST_F(LineLogTest, LinesAreAppendedInTheirOrder) {
   EXPECT_EQ(Text(path_), "before\none\ntwo\nthree\n");
 }
 
+TEST_F(LineLogTest, ALineMayBeMadeWhenItIsWritten) {
+  auto log = LineLog::Open(path_, "access_log", /*most_bytes=*/10);
+  ASSERT_TRUE(log.ok()) << log.status();
+  (*log)->Hold(true);
+  int made = 0;
+  const auto make = [&made] { return absl::StrCat("number ", ++made, "\n"); };
+  (*log)->Offer(4, make);
+  (*log)->Offer("text\n");
+  (*log)->Offer(2, make);  // for which there is no room, so it is never made
+  EXPECT_EQ(made, 0);
+  (*log)->Hold(false);
+  (*log)->Flush();
+  (*log)->Offer(4, make);
+  log->reset();
+  EXPECT_EQ(made, 2);
+  const std::string text = Text(path_);
+  EXPECT_TRUE(absl::StrContains(text, "number 1\ntext\n")) << text;
+  EXPECT_TRUE(absl::EndsWith(text, "number 2\n")) << text;
+}
+
 TEST_F(LineLogTest, NobodyElseMayReadIt) {
   auto log = LineLog::Open(path_, "audit_log");
   ASSERT_TRUE(log.ok());

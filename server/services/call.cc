@@ -58,18 +58,18 @@ void Log(const Arrival& arrival, const Ending& ending, const grpc::Status& wire,
       logs.audit->Called(tenant, arrival.context->peer(), method, StatusName(wire), end);
   }
   if (logs.access == nullptr && (!is_slow || logs.slow == nullptr)) return;
-  std::string line = CallLine({.method = method,
-                               .tenant = tenant,
-                               .peer = arrival.context->peer(),
-                               .status = StatusName(wire),
-                               .error = ErrorName(status),
-                               .begin = arrival.begin,
-                               .end = end,
-                               .received_bytes = ending.received_bytes,
-                               .sent_bytes = ending.sent_bytes,
-                               .parts = &ending.parts});
-  if (is_slow && logs.slow != nullptr) logs.slow->Offer(line);
-  if (logs.access != nullptr) logs.access->Offer(std::move(line));
+  EndedCall call = {.method = method,
+                    .tenant = std::string(tenant),
+                    .peer = arrival.context->peer(),
+                    .status = static_cast<absl::StatusCode>(wire.error_code()),
+                    .error = ErrorName(status),
+                    .begin = arrival.begin,
+                    .end = end,
+                    .received_bytes = ending.received_bytes,
+                    .sent_bytes = ending.sent_bytes,
+                    .parts = ending.parts};
+  if (is_slow && logs.slow != nullptr) logs.slow->Offer(CallLine(call));
+  if (logs.access != nullptr) logs.access->Offer(sizeof(call), [call = std::move(call)] { return CallLine(call); });
 }
 
 // For who looks at it later: among all that ended lately, and if it was slow by itself.
