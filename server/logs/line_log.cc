@@ -168,8 +168,8 @@ void LineLog::WriteUntilStopped() {
     for (Line& line : taken) {
       lines += line.make == nullptr ? line.text : line.make();
       taken_bytes += line.bytes;
+      line = {};
     }
-    taken.clear();
     const size_t done = Write(lines);
     const auto lost = std::count(lines.begin() + static_cast<ptrdiff_t>(done), lines.end(), '\n');
     absl::MutexLock lock(&mutex_);

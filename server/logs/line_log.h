@@ -61,7 +61,7 @@ class LineLog {
   struct Line {
     size_t bytes = 0;
     std::string text;
-    MakeFn make;  // if not null, the text
+    MakeFn make;  // makes the text, if not null
   };
 
   LineLog(std::string path, int file, size_t most_bytes);

@@ -69,7 +69,9 @@ void Log(const Arrival& arrival, const Ending& ending, const grpc::Status& wire,
                     .sent_bytes = ending.sent_bytes,
                     .parts = ending.parts};
   if (is_slow && logs.slow != nullptr) logs.slow->Offer(CallLine(call));
-  if (logs.access != nullptr) logs.access->Offer(sizeof(call), [call = std::move(call)] { return CallLine(call); });
+  if (logs.access != nullptr)
+    logs.access->Offer(sizeof(call) + call.peer.size() + call.error.size(),
+                       [call = std::move(call)] { return CallLine(call); });
 }
 
 // For who looks at it later: among all that ended lately, and if it was slow by itself.

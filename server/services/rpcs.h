@@ -148,7 +148,7 @@ struct RpcRow {
   bool unary;
 };
 absl::Span<const RpcRow> RpcRows();
-// "KernelService.Compile", of the row of this number.
+// "KernelService.Compile", of the row of this number; valid for ever.
 absl::string_view MethodName(size_t row);
 
 // All services, for a grpc::ServerBuilder; reflection, if it is wanted. What `env` names outlives them.

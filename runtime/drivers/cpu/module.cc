@@ -76,6 +76,7 @@ class CpuModule final : public hal::Module {
     // Of what is stopped, the chunks that have not begun are left out.
     const auto run = [&](int64_t begin, int64_t end) {
       if (!IsSet(stop)) kernel.fn(buffers, begin, end, stop);
+      return !IsSet(stop);
     };
     if (control.interruption == nullptr) {
       pool_.ParallelFor(kernel.iterations, kernel.grain, run);
@@ -89,20 +90,23 @@ class CpuModule final : public hal::Module {
   }
 
  private:
-  // `run`, over all iterations of the kernel; between chunks others may have the device. `pace` is how many ns an
-  // iteration took when that was seen last, or 0: chunks are small enough for it, so far as the kernel has any.
+  // `run`, over all iterations of the kernel; between chunks others may have the device. It says whether it did all
+  // that it was called for. `pace` is how many ns an iteration took when that was seen last, or 0: chunks are small
+  // enough for it, so far as the kernel has any.
   template <typename Run>
   void RunInSlices(const Kernel& kernel, std::atomic<float>& pace, const Run& run, hal::Interruption& interruption) {
+    std::atomic<bool> stopped{false};
     const auto timed = [&](int64_t begin, int64_t end) {
       const auto began = std::chrono::steady_clock::now();
-      run(begin, end);
+      if (!run(begin, end)) return stopped.store(true, std::memory_order_relaxed);
       const std::chrono::duration<float, std::nano> took = std::chrono::steady_clock::now() - began;
       pace.store(took.count() / static_cast<float>(end - begin), std::memory_order_relaxed);
     };
     for (int64_t begin = 0; begin < kernel.iterations;) {
       int64_t chunk = 0, end = kernel.iterations;
       if (const double ns = pace.load(std::memory_order_relaxed); ns == 0) {
-        end = chunk = std::min(kernel.grain, end);  // to see how long that takes
+        chunk = std::min(kernel.grain, end - begin);  // to see how long that takes
+        end = begin + chunk;
       } else {
         const double most = std::min(MostNs(interruption) / ns, static_cast<double>(end));
         chunk = pool_.EvenChunk(end - begin, kernel.grain, std::max<int64_t>(1, static_cast<int64_t>(most)));
@@ -112,6 +116,7 @@ class CpuModule final : public hal::Module {
           {begin, end, chunk}, timed, [&] { return interruption.due(); },
           interruption.cores().counts() ? &helped_ns : nullptr);
       interruption.cores().Helped(helped_ns);
+      if (stopped.load(std::memory_order_relaxed)) return;
       if (begin < kernel.iterations && interruption.due()) interruption.GiveWay();
     }
   }

@@ -99,7 +99,7 @@ class WorkerPool {
   }
 
   // So many that threads of different speeds end at about the same time; no more than `most`, which is at least 1,
-  // unless the grain is. Each thread gets as many chunks: where all are as fast, none waits for another's last one.
+  // unless the grain is. Each thread gets about as many chunks: where all are as fast, none waits for another's last.
   int64_t EvenChunk(int64_t iterations, int64_t grain, int64_t most = INT64_MAX) const {
     const int64_t of_each = iterations / int64_t{threads()};
     const int64_t chunks = std::max(kChunksPerThread, of_each / most + (of_each % most != 0));

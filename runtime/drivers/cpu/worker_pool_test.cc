@@ -303,7 +303,7 @@ TEST(WorkerPool, UnusedPoolEnds) {
   for (int i = 0; i < 50; ++i) WorkerPool pool({.threads = 3, .spins = 0});
 }
 
-// Each of two threads has as many chunks as the other, whatever bound they are under.
+// Each of two threads has about as many chunks as the other, whatever bound they are under.
 TEST(WorkerPool, ChunksAreEven) {
   const WorkerPool pool({.threads = 2});
   EXPECT_EQ(pool.EvenChunk(1600, 1), 100);

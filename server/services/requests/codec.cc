@@ -22,6 +22,7 @@ using google::protobuf::io::CodedInputStream;
 
 // Whatever a shorter message holds takes a few megabytes at most.
 constexpr size_t kShort = 64 << 10;
+static_assert(kSmallRequest <= kShort, "Decode does not count the parts of small requests");
 // Protobuf's own; deeper messages are malformed.
 constexpr size_t kDeepest = 100;
 // Packed numbers that count as one part: they take as much memory.

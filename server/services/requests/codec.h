@@ -123,15 +123,13 @@ absl::Status Decode(const grpc::ByteBuffer& bytes, const RequestLimits& limits, 
   return decoded ? longs.PutInto(message, bytes, control) : malformed();
 }
 
-// In bytes: what is not larger is encoded as one piece.
-inline constexpr uint64_t kSmallAnswer = 16 << 10;
-
 // AnswerTooLarge() above `max_bytes`.
 template <typename Message>
 absl::Status Encode(const Message& message, grpc::ByteBuffer& bytes, uint64_t max_bytes = INT_MAX) {
+  constexpr uint64_t kOnePiece = 16 << 10;  // in bytes: what is not larger is encoded so
   const uint64_t size = message.ByteSizeLong();
   if (size > max_bytes) return AnswerTooLarge(size, max_bytes);
-  if (size <= kSmallAnswer) {
+  if (size <= kOnePiece) {
     grpc::Slice slice(size);
     message.SerializeWithCachedSizesToArray(const_cast<uint8_t*>(slice.begin()));
     bytes = grpc::ByteBuffer(&slice, 1);

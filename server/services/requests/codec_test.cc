@@ -196,5 +196,28 @@ TEST(CodecTest, AnAnswerHasALimit) {
   EXPECT_EQ(bytes.Length(), size);
 }
 
+// Small and large, in one piece and in several: what comes out is what went in.
+TEST(CodecTest, AnswersAndRequestsOfAnySize) {
+  for (const size_t size : {0, 1, 1000, (16 << 10) - 12, 16 << 10, (16 << 10) + 1, 1 << 20}) {
+    v1::ExecuteResponse answer;
+    if (size > 0) answer.add_results()->mutable_tensor()->set_data(std::string(size, 'x'));
+    grpc::ByteBuffer bytes;
+    ASSERT_TRUE(Encode(answer, bytes).ok()) << size;
+    std::vector<grpc::Slice> slices;
+    ASSERT_TRUE(bytes.Dump(&slices).ok()) << size;
+    std::string whole;
+    for (const grpc::Slice& slice : slices) whole.append(reinterpret_cast<const char*>(slice.begin()), slice.size());
+    EXPECT_EQ(whole, answer.SerializeAsString()) << size;
+
+    const grpc::Slice halves[] = {grpc::Slice(whole.substr(0, whole.size() / 2)),
+                                  grpc::Slice(whole.substr(whole.size() / 2))};
+    for (const grpc::ByteBuffer& sent : {Bytes(whole), grpc::ByteBuffer(halves, 2)}) {
+      v1::ExecuteResponse decoded;
+      ASSERT_TRUE(Decode(sent, kLimits, decoded).ok()) << size;
+      EXPECT_EQ(decoded.SerializeAsString(), whole) << size;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace kiln::server
