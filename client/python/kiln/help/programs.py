@@ -130,6 +130,11 @@ Traffic
 >>> client.traffic["DeviceService.List"].calls > 0
 True
 
+traceparent
+>>> with kiln.traceparent("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"):
+...     client.buffer([1.0, 2.0]).shape
+(2,)
+
 shapes  A graph's values have shapes and dtypes, and no numbers before its program has run.
 raises  GraphError, ShapeError and DTypeError for what is no graph.
 
