@@ -85,13 +85,13 @@ absl::Status Train(const std::string& address, const std::string& folder) {
   };
   KILN_ASSIGN_OR_RETURN(const Program step, Step(*client));
   KILN_ASSIGN_OR_RETURN(const std::vector<DeviceBuffer> weights, Begin(*client));
-  Arguments arguments;
-  for (uint32_t slot = 0; slot < weights.size(); ++slot) arguments.Set(slot, weights[slot]);
+  Arguments given;
+  for (uint32_t slot = 0; slot < weights.size(); ++slot) given.Set(slot, weights[slot]);
   for (int epoch = 1; epoch <= kEpochs; ++epoch) {
     double total = 0;
     for (int64_t at = 0; at + kBatch <= kTrained; at += kBatch) {
-      arguments.Set(4, rows(x, at, kBatch, kPixels)).Set(5, rows(digits, at, kBatch, kClasses));
-      KILN_ASSIGN_OR_RETURN(const RunResults run, step.Run(arguments, {.results = v1::RESULT_INLINE}));
+      const auto all = Arguments(given).Set(4, rows(x, at, kBatch, kPixels)).Set(5, rows(digits, at, kBatch, kClasses));
+      KILN_ASSIGN_OR_RETURN(const RunResults run, step.Run(all, {.results = v1::RESULT_INLINE}));
       total += run.results[0].tensor.Values<float>()[0];
     }
     std::printf("epoch %2d   loss %.4f\n", epoch, total / static_cast<double>(kTrained / kBatch));
@@ -101,8 +101,8 @@ absl::Status Train(const std::string& address, const std::string& folder) {
   graph.Output(ArgMax(Logits(graph, kUnseen), -1));
   KILN_ASSIGN_OR_RETURN(const v1::Graph built, graph.Build());
   KILN_ASSIGN_OR_RETURN(const Program program, client->Compile(built));
-  arguments.Set(4, rows(x, kTrained, kUnseen, kPixels));
-  KILN_ASSIGN_OR_RETURN(const RunResults run, program.Run(arguments, {.results = v1::RESULT_INLINE}));
+  given.Set(4, rows(x, kTrained, kUnseen, kPixels));
+  KILN_ASSIGN_OR_RETURN(const RunResults run, program.Run(given, {.results = v1::RESULT_INLINE}));
   const std::vector<int32_t> read = run.results[0].tensor.Values<int32_t>();
   int right = 0;
   for (int64_t i = 0; i < kUnseen; ++i) right += digits[(kTrained + i) * kClasses + read[i]] == 1;
