@@ -27,14 +27,20 @@ class TypeScript(suite.Suite):
         self.assertRegex(said, r"(?m)^# fail 0$")
         self.assertRegex(said, r"(?m)^# skipped 0$")
 
-    def test_it_is_formatted(self):
+    def test_it_is_formatted_and_eslint_has_nothing_to_say(self):
         folder, rooms = languages.TYPESCRIPT, ("src", "adapter", "test", "examples")
-        self.npm("npx", "prettier", "--check", *rooms)
+        self.npm("npm", "run", "--silent", "lint")
         files = [path for room in rooms for path in (folder / room).rglob("*.ts")]
         for path in files:
             if "gen" not in path.relative_to(folder).parts:
                 with self.subTest(path):
                     self.assertLessEqual(max(map(len, path.read_text().splitlines())), 120)
+
+    def test_its_pages_are_made(self):
+        made = pathlib.Path(tempfile.mkdtemp())
+        self.addCleanup(shutil.rmtree, made)
+        self.npm("npx", "typedoc", "--out", str(made))
+        self.assertIn("Client", (made / "classes" / "Client.html").read_text())
 
     def test_the_packages_have_no_home(self):
         """Any registry may bring them: no address of one stands in the list of what to fetch."""
