@@ -130,6 +130,9 @@ Traffic
 >>> client.traffic["DeviceService.List"].calls > 0
 True
 
+shapes  Arrays of any shape are computed within.
+raises  InvalidArgument for what is no traceparent.
+
 traceparent
 >>> with kiln.traceparent("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"):
 ...     client.buffer([1.0, 2.0]).shape

@@ -26,8 +26,7 @@ _current: "contextvars.ContextVar[Tuple[Tuple[str, Any], ...]]" = contextvars.Co
 def traceparent(value: Optional[str]) -> Iterator[None]:
     """Within it calls are part of a trace, and wait for their answers; with None, of none. Of this thread or task alone.
 
-    `value` is as the W3C has it, "00-…-…-01", and as OpenTelemetry's propagators write it. Raises InvalidArgument for
-    what is none.
+    `value` is as the W3C has it, "00-…-…-01", and as OpenTelemetry's propagators write it.
     """
     if value is not None and not _FORM.fullmatch(value):
         raise InvalidArgument("%r is no traceparent" % value, code="BAD_ARGUMENT",
