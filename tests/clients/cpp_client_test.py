@@ -9,6 +9,7 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 import cases
+import digits
 import languages
 import suite
 
@@ -33,8 +34,13 @@ class Cpp(suite.Suite):
         program, said = re.search(r"^```cpp\n(.*?)^```\n\n```text\n(.*?)^```", page, re.S | re.M).groups()
         source = (languages.ROOT / "client" / "cpp" / "examples" / "first.cc").read_text()
         self.assertEqual(source.split("\n", 1)[1], program)
-        words = [str(languages.CPP_FIRST), self.servers.shared().address]
+        words = [str(languages.CPP_EXAMPLES / "first"), self.servers.shared().address]
         self.assertEqual(subprocess.run(words, check=True, capture_output=True, text=True).stdout, said)
+
+    def test_digits_are_learned(self):
+        """As Bazel built it."""
+        *_, started = digits.command(languages.LANGUAGES["cpp"]).splitlines()
+        self.learns_digits(started.replace("bazel-bin/client/cpp/examples", str(languages.CPP_EXAMPLES)))
 
     def asked(self, request):
         answer = self.adapter.ask({"do": "bench", **request})

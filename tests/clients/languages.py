@@ -28,6 +28,8 @@ class Language(NamedTuple):
     toolchain: Callable[[], Optional[str]]
     # Called once with that program, and gives the adapter's command line.
     command: Callable[[str], List[str]]
+    # The program that learns the digits with it: short enough to be copied.
+    digits: str
     # The same as somebody who minds its speed builds and starts it, where that differs.
     optimized: Optional[Callable[[str], List[str]]] = None
 
@@ -180,7 +182,7 @@ def words_of_maven(program, *words, why=None, **environment):
 # KILN_CPP_ADAPTER names another than the one that Bazel built.
 CPP_TARGET = "//tests/clients/adapters:cpp_adapter"
 CPP_BUILT = ROOT / "bazel-bin" / "tests" / "clients" / "adapters" / "cpp_adapter"
-CPP_FIRST = ROOT / "bazel-bin" / "client" / "cpp" / "examples" / "first"
+CPP_EXAMPLES = ROOT / "bazel-bin" / "client" / "cpp" / "examples"
 
 
 class NotBuilt(AssertionError):
@@ -196,14 +198,15 @@ def cpp(program):
 LANGUAGES = {
     row.name: row
     for row in (
-        Language("python", lambda: sys.executable, python),
-        Language("go", lambda: find("go", "/usr/local/go/bin/go"), go),
-        Language("typescript", node, typescript),
-        Language("rust", lambda: find("cargo", str(pathlib.Path.home() / ".cargo/bin/cargo")), rust, rust_release),
-        Language("java", maven, java, java_server),
-        Language("cpp", lambda: os.environ.get("KILN_CPP_ADAPTER", str(CPP_BUILT)), cpp),
+        Language("python", lambda: sys.executable, python, "examples/digits_jit.py"),
+        Language("go", lambda: find("go", "/usr/local/go/bin/go"), go, "client/go/examples/digits/main.go"),
+        Language("typescript", node, typescript, "client/ts/examples/digits.ts"),
+        Language("rust", lambda: find("cargo", str(pathlib.Path.home() / ".cargo/bin/cargo")), rust,
+                 "client/rust/examples/digits.rs", rust_release),
+        Language("java", maven, java, "client/java/examples/kiln/examples/Digits.java", java_server),
+        Language("cpp", lambda: os.environ.get("KILN_CPP_ADAPTER", str(CPP_BUILT)), cpp, "client/cpp/examples/digits.cc"),
     )
-}
+}  # fmt: skip
 
 
 def known_failing(language):

@@ -71,12 +71,7 @@ class Rust(suite.Suite):
         self.assertEqual(self.cargo("run", "--quiet", "--offline", folder=folder), said)
 
     def test_digits_are_learned(self):
-        digits = languages.RUST_BUILT / "debug" / "examples" / "digits"
-        environment = {"KILN_ADDR": self.servers.shared().address}
-        said = languages.printed([str(digits)], languages.RUST, environment, None)
-        self.assertEqual(len(re.findall(r"^epoch", said, re.M)), 15)
-        accuracy = float(re.search(r"^read \d+ of 360: ([\d.]+)$", said, re.M).group(1))
-        self.assertGreater(accuracy, 0.93)
+        self.learns_digits(str(languages.RUST_BUILT / "debug" / "examples" / "digits"))
 
 
 if __name__ == "__main__":

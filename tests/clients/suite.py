@@ -11,6 +11,7 @@ import json
 import os
 import pathlib
 import queue
+import re
 import subprocess
 import sys
 import threading
@@ -20,6 +21,7 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 import cases
+import digits
 import faults
 import languages
 import world
@@ -285,6 +287,19 @@ class Suite(unittest.TestCase):
             type(self).adapter = Adapter(self.command)
         ends = fuzz.fuzz(self.adapter, self.servers, most=LIVES)
         self.assertEqual(sum(ends.values()), LIVES)
+
+    def learns_digits(self, command=None, **environment):
+        """What docs/clients.md has people type, from the tree's root; or `command`, which does the same here."""
+        row, address = languages.LANGUAGES[self.language], self.servers.shared().address
+        path = "%s:%s" % (pathlib.Path(row.toolchain()).parent, os.environ["PATH"])
+        environment = {**os.environ, "PATH": path, "KILN_ADDR": address, **environment}
+        typed = (command or digits.command(row)).replace("localhost:7437", address)
+        said = languages.printed(["bash", "-ec", typed], languages.ROOT, environment, None)
+        said = re.sub(r"\x1b\[[\d;]*m", "", said)  # Maven sets colours back where it has set none
+        self.assertEqual(len(re.findall(r"^epoch +\d+   loss [\d.]+$", said, re.M)), digits.EPOCHS, said)
+        right, accuracy = re.search(r"^read (\d+) of 360: ([\d.]+)$", said, re.M).groups()
+        self.assertEqual("%.4f" % (int(right) / 360), accuracy)
+        self.assertGreater(float(accuracy), digits.ACCURACY)
 
     def __init_subclass__(cls):
         for case in cases.cases().values():

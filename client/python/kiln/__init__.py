@@ -13,6 +13,7 @@ buffers; docs/python_functions.md and docs/python.md show it all.
 from kiln.buffers import Buffer
 from kiln.client import Client, Gradient, connect
 from kiln.transport.connection import Traffic
+from kiln.transport.trace import traceparent
 from kiln.dtypes import (
     BY_NAME as dtypes_by_name,
     DType,

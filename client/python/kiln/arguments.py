@@ -7,6 +7,7 @@ byte on (At); one without a type (Client.allocate) may hold anything.
 
 from __future__ import annotations
 
+import sys
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple
 
 import numpy as np
@@ -175,6 +176,9 @@ def _split(axis: Optional[int]) -> str:
 
 def as_array(parameter: Parameter, value: Any) -> np.ndarray:
     """An array of the parameter's dtype and shape."""
+    if (type(value) is np.ndarray and value.dtype == parameter.dtype.numpy and value.shape == parameter.shape
+            and value.flags.c_contiguous and sys.byteorder == "little"):  # fmt: skip
+        return value
     array = arrays.host_array(value, parameter.dtype)
     if array.dtype != parameter.dtype.numpy:
         raise DTypeError("%s is %s, the array %s" % (parameter, parameter.dtype.name, array.dtype),

@@ -8,6 +8,7 @@ is copied once, into the message itself.
 
 from __future__ import annotations
 
+import functools
 import struct
 from typing import List, Sequence, Tuple, Union
 
@@ -78,14 +79,20 @@ def integer_argument(slot: int, value: int) -> bytes:
 
 def tensor_argument(slot: int, dtype: int, shape: Sequence[int], data: memoryview) -> List[Bytes]:
     """An argument by value, in pieces to be joined: `data` stands among them, uncopied."""
+    return [_tensor_head(slot, dtype, tuple(shape), len(data)), data]
+
+
+# A program is called with arrays of the same few types over and over.
+@functools.lru_cache(maxsize=1024)
+def _tensor_head(slot: int, dtype: int, shape: Tuple[int, ...], size: int) -> bytes:
     dims = b"".join(map(varint, shape))
     # Tensor: dtype 1 (enum), shape 2 (packed), data 3.
     head = b"\x08" + varint(dtype) + (field(0x12, dims) if dims else b"")
-    data_head = b"\x1a" + varint(len(data))
-    tensor_head = b"\x1a" + varint(len(head) + len(data_head) + len(data))
+    data_head = b"\x1a" + varint(size)
+    tensor_head = b"\x1a" + varint(len(head) + len(data_head) + size)
     slot_part = b"\x08" + varint(slot)
-    total = len(slot_part) + len(tensor_head) + len(head) + len(data_head) + len(data)
-    return [b"\x2a" + varint(total) + slot_part + tensor_head + head + data_head, data]
+    total = len(slot_part) + len(tensor_head) + len(head) + len(data_head) + size
+    return b"\x2a" + varint(total) + slot_part + tensor_head + head + data_head
 
 
 def graph_field(graph: bytes) -> List[Bytes]:

@@ -19,6 +19,7 @@ from kiln.dtypes import dtype as dtype_of
 from kiln.errors import Internal, KilnError, ResourceExhausted
 from kiln.session import Session
 from kiln.stream import SUBMIT, Answer, Stream
+from kiln.transport import trace
 from kiln.v1 import buffer_service_pb2, kernel_service_pb2
 from kiln.waiting import Waits
 
@@ -35,7 +36,7 @@ class Pipeline:
     """A client's stream, begun when it is first needed, and anew under a new session. Threads: any."""
 
     def __init__(self, channel: Any, session: Session, target: str):
-        self.on = False
+        self.open = False  # what can goes as a command
         self._channel, self._session, self._target = channel, session, target
         self._lock = threading.Lock()
         self._stream: Optional[Stream] = None
@@ -44,6 +45,11 @@ class Pipeline:
         self.waiting: Optional[Any] = None
         # From anywhere on, so that another client's handle is none of ours.
         self._names = itertools.count((1 << 62) + secrets.randbits(61))
+
+    @property
+    def on(self) -> bool:
+        """Whether what is asked for here and now goes as a command: not what is part of a trace."""
+        return self.open and not trace.metadata()
 
     def name(self) -> int:
         """For something new."""
@@ -124,7 +130,7 @@ class Pipeline:
 
     def close(self, timeout: Optional[float] = 5) -> None:
         """Returns when all that was sent has ended, or after `timeout`."""
-        self.on = False
+        self.open = False
         if self.ended is None:
             try:
                 self.send_off()
@@ -157,7 +163,7 @@ class Pipelined:
 
     def busy(self, name: str = "") -> bool:
         """Whether a call by this name has commands to wait for."""
-        return self.pipeline.on and not self.pipeline.idle and name not in APART
+        return self.pipeline.open and not self.pipeline.idle and name not in APART
 
     def _settled(self, name: str = "") -> Waits[None]:
         """Returns when a call by this name has no commands to wait for."""
@@ -189,7 +195,7 @@ class Pipelined:
         return response, answer.data
 
     def _fence(self) -> Waits[None]:
-        if self.pipeline.on:
+        if self.pipeline.open:
             yield from self._asked(SUBMIT, commands.FENCE)
             error = self.pipeline.take_failure()
             if error is not None:

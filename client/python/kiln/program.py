@@ -81,6 +81,7 @@ class ProgramLike(Single, Takes):
         self._read_signature(sent, compiled, self.device or connection.devices[0])
         self._aliases = [row.aliases if row.HasField("aliases") else None for row in self.signature.results]
         self._small = sum(row.bytes for row in self.signature.results) <= INLINE
+        self._slow = self.cost.run_ns >= _LONG
         self._prefix: Dict[Tuple[bool, bool], bytes] = {}
         self._known_until, self._known_at = time.monotonic() + _KNOWN, connection.target
         # A command runs on one device; and is not waited for where its results' memory is known before.
@@ -161,12 +162,12 @@ class ProgramLike(Single, Takes):
     def _run(self, arguments: Union[Mapping[int, Any], Sequence[Any]], out: str, timing: bool,
              timeout: Optional[float], tag: str) -> Waits[Run]:
         values, large = self._prepare(arguments if isinstance(arguments, Mapping) else self._slots(arguments, {}))
-        bound = any(isinstance(value, (BufferLike, ShardsLike, At, AtShards)) for value in values.values())
         for _ in self._connection.targets:
             place = self._connection.pipeline
             try:
                 return (yield from self._run_here(dict(values), large, out, timing, timeout, tag))
             except Unavailable as error:  # what is in no server's memory another one may do
+                bound = any(isinstance(value, (BufferLike, ShardsLike, At, AtShards)) for value in values.values())
                 if bound or not self._connection.others():
                     raise
                 lost = isinstance(error, ConnectionLost) and not error.gone  # the next try tells more
@@ -183,12 +184,13 @@ class ProgramLike(Single, Takes):
                 values[slot] = staged[slot] = yield from self._stage(slot, values[slot])
             run = yield from self._execute(values, as_arrays and self._small, timing, timeout, tag)
             results = list(run.results)
-            if as_arrays:
-                for at in fresh(run.results, values, staged):
-                    if isinstance(results[at], ShardsLike):
-                        results[at] = yield from results[at]._read()
-                    else:
-                        results[at] = yield results[at].numpy()
+            if not as_arrays or all(type(result) is np.ndarray for result in results):
+                return run
+            for at in fresh(run.results, values, staged):
+                if isinstance(results[at], ShardsLike):
+                    results[at] = yield from results[at]._read()
+                else:
+                    results[at] = yield results[at].numpy()
             return run._replace(results=tuple(results))
         finally:
             if as_arrays:
@@ -216,7 +218,7 @@ class ProgramLike(Single, Takes):
         connection = self._connection
         unlimited = timeout is None and connection.timeout is None
         # A command has no deadline, and cannot be called back.
-        as_command = connection.pipeline.on and unlimited and self.cost.run_ns < _LONG
+        as_command = unlimited and not self._slow and connection.pipeline.on
         if as_command and not timing:
             results = self._made(values, inline)
             if results is not None:
@@ -224,7 +226,7 @@ class ProgramLike(Single, Takes):
         names: Optional[List[int]] = None  # of its results, if it goes as a command
         if as_command and self._single:
             names = self._names_anew(inline)
-        else:
+        elif connection.busy(_EXECUTE):
             yield connection.settle(_EXECUTE)  # what went wrong before is not to be taken for what this lacks
         # A command answers with its results if they are inline, or with timing.
         pieces = self._request(values, inline, timing or bool(names))
@@ -252,8 +254,7 @@ class ProgramLike(Single, Takes):
     def _answer(self, pieces: List[encode.Bytes], names: Optional[List[int]], timeout: Optional[float],
                 tag: str) -> Waits[kernel_service_pb2.ExecuteResponse]:
         if names is None:
-            slow = self.cost.run_ns >= _LONG
-            return (yield self._connection.send(_EXECUTE, b"".join(pieces), timeout, slow))
+            return (yield self._connection.send(_EXECUTE, b"".join(pieces), timeout, self._slow))
         response, _ = yield from self._connection._asked(_EXECUTE, commands.execute(pieces, names, tag))
         return response.executed
 

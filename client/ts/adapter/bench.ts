@@ -131,10 +131,11 @@ export class Bench {
         }
       }
     },
-    kiln_hash: async (count) => {
+    kiln_hash: (count) => {
       for (let at = 0; at < count; at++) {
         hash(this.large);
       }
+      return Promise.resolve();
     },
   };
 
@@ -142,7 +143,7 @@ export class Bench {
     const { write } = BufferService.method;
     let call: grpc.ClientWritableStream<MessageShape<typeof write.input>>;
     const ended = new Promise<void>((resolve, reject) => {
-      const done = (error: unknown) => (error ? reject(error) : resolve());
+      const done = (error: Error | null) => (error ? reject(error) : resolve());
       call = this.#bare.makeClientStreamRequest(path(write), writer(write.input), reader(write.output), done);
     });
     const header = { buffer: { handle: this.#bareBlock }, bytes: BigInt(this.data.length) };
@@ -162,7 +163,7 @@ export class Bench {
     request: MessageInitShape<I>,
   ): Promise<MessageShape<O>> {
     return new Promise((resolve, reject) => {
-      const message = create(method.input, request) as MessageShape<I>;
+      const message = create<I>(method.input, request);
       this.#bare.makeUnaryRequest(
         path(method),
         writer(method.input),

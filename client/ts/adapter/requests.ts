@@ -21,7 +21,7 @@ type Given = { tensor: Tensor } | { buffer: string } | { integer: number };
 export interface Ask {
   do: string;
   client?: string;
-  [name: string]: any; // eslint-disable-line
+  [name: string]: any;
 }
 
 export type Answer = Record<string, unknown>;

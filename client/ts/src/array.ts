@@ -43,7 +43,7 @@ export class NdArray {
   }
 }
 
-const byElements = new Map<Function, DType>([
+const byElements = new Map<object, DType>([
   [Int8Array, "int8"],
   [Int16Array, "int16"],
   [Int32Array, "int32"],

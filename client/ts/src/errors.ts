@@ -176,5 +176,9 @@ function readAny(data: Uint8Array): Details | undefined {
   // What is not set in the message is not there; but a node or a slot may be the first.
   const said = Object.entries({ ...same, ...numbers }).filter(([, one]) => one !== "" && one !== 0 && one !== 0n);
   const places = { ...(node !== undefined && { node }), ...(slot !== undefined && { slot }) };
-  return { ...Object.fromEntries(said), ...places, ...(code !== 0 && { code: ErrorCode[code] ?? String(code) }) };
+  return {
+    ...Object.fromEntries(said),
+    ...places,
+    ...(code !== ErrorCode.ERROR_CODE_UNSPECIFIED && { code: ErrorCode[code] ?? String(code) }),
+  };
 }

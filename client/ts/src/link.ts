@@ -1,4 +1,5 @@
 import type { MessageInitShape } from "@bufbuild/protobuf";
+import { status as Status } from "@grpc/grpc-js";
 import type { ClientDuplexStream, StatusObject } from "@grpc/grpc-js";
 
 import { Answers } from "./answers.js";
@@ -190,7 +191,7 @@ export class Link {
 
   #lose(status: StatusObject) {
     const failed =
-      status.code === 0
+      status.code === Status.OK
         ? new KilnError("UNAVAILABLE", "the stream has ended")
         : this.connection.heed(fromStatus(status));
     this.#retry(failed);

@@ -168,9 +168,12 @@ export class Program {
       return given.map((value, at) => [this.takes[at], `argument ${at} of ${this.takes.length}`, value]);
     }
     const find = (is: (row: Taken) => boolean) => this.takes.find(is);
-    return given instanceof Map
-      ? [...given].map(([slot, value]) => [find((row) => row.slot === slot), `slot ${slot}`, value])
-      : Object.entries(given).map(([name, value]) => [find((row) => row.name === name), `"${name}"`, value]);
+    if (given instanceof Map) {
+      const bySlot: ReadonlyMap<number, Argument> = given;
+      return [...bySlot].map(([slot, value]) => [find((row) => row.slot === slot), `slot ${slot}`, value]);
+    }
+    const byName = given as Readonly<Record<string, Argument>>;
+    return Object.entries(byName).map(([name, value]) => [find((row) => row.name === name), `"${name}"`, value]);
   }
 
   /** @internal */

@@ -2,8 +2,7 @@
 //
 //	./dev run & go run ./examples/digits      in client/go; KILN_ADDR: another server than localhost:7437
 //
-// A step, from the batch to the new weights, is one program there. The gradient is made once, by the server, as a
-// graph.
+// A step, from the batch to the new weights, is one program there. The server makes the gradient once, as a graph.
 package main
 
 import (
@@ -24,8 +23,7 @@ const (
 	epochs, rate            = 15, 0.5
 )
 
-// Of the weights, which have slots 0 to 3 in every graph. Images have slot 4; for each the digit, as ten numbers, slot
-// 5.
+// Of the weights, which have slots 0 to 3 in every graph. Images have slot 4; their digits, ten numbers each, slot 5.
 var shapes = [][]int64{{pixels, hidden}, {hidden}, {hidden, classes}, {classes}}
 
 func must[T any](value T, err error) T {

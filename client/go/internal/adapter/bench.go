@@ -246,6 +246,9 @@ func (m *measured) download(ctx context.Context, count int) error {
 			}
 			made = append(made, answer.Chunk...)
 		}
+		if len(made) != len(m.data) {
+			return io.ErrUnexpectedEOF
+		}
 	}
 	return nil
 }

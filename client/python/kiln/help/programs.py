@@ -130,6 +130,14 @@ Traffic
 >>> client.traffic["DeviceService.List"].calls > 0
 True
 
+shapes  Arrays of any shape are computed within.
+raises  InvalidArgument for what is no traceparent.
+
+traceparent
+>>> with kiln.traceparent("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"):
+...     client.buffer([1.0, 2.0]).shape
+(2,)
+
 shapes  A graph's values have shapes and dtypes, and no numbers before its program has run.
 raises  GraphError, ShapeError and DTypeError for what is no graph.
 

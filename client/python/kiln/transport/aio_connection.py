@@ -15,7 +15,7 @@ from grpc import aio
 
 from kiln import commands
 
-from kiln.transport import forks
+from kiln.transport import forks, trace
 from kiln.transport.addresses import ANSWERING, EVERY, Patience
 from kiln.transport.connection import ConnectionLike
 from kiln.transport.credentials import Credentials
@@ -73,7 +73,8 @@ class Connection(ConnectionLike):
         """As open, also while the connection closes."""
         given = () if request is None else (request,)
         timeout = self.timeout if timeout is None else timeout
-        return self.stub(name, **raw)(*given, timeout=timeout, metadata=self.session.metadata)
+        metadata = self.session.metadata + trace.metadata()
+        return self.stub(name, **raw)(*given, timeout=timeout, metadata=metadata)
 
     async def call(self, name: str, request: Any, timeout: Optional[float] = None) -> Any:
         """One unary call; a KilnError if it fails."""

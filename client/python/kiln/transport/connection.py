@@ -8,6 +8,8 @@ ConnectionLike is what kiln.aio's connections share.
 from __future__ import annotations
 
 import atexit
+import contextvars
+import functools
 import itertools
 import logging
 import threading
@@ -20,7 +22,7 @@ import grpc
 
 from kiln import commands
 
-from kiln.transport import forks, wire
+from kiln.transport import forks, trace, wire
 from kiln.errors import DeadlineExceeded, FailedPrecondition, KilnError, NoServer, from_rpc
 from kiln.handles import OfItsProcess
 from kiln.pipeline import Pipeline, Pipelined
@@ -228,7 +230,8 @@ class Connection(ConnectionLike):
         if self.closed:
             raise self.closed_error()
         try:
-            return stub(request, timeout=self.timeout if timeout is None else timeout, metadata=self.session.metadata)
+            metadata = self.session.metadata + trace.metadata()
+            return stub(request, timeout=self.timeout if timeout is None else timeout, metadata=metadata)
         except grpc.RpcError as error:
             raise self.failure(error) from None
         except ValueError:
@@ -249,6 +252,7 @@ class Connection(ConnectionLike):
         try:
             if threading.current_thread() is threading.main_thread():
                 # In a thread where no Ctrl-C can come between the call's beginning and its name here.
+                begin = functools.partial(contextvars.copy_context().run, begin)
                 threading.Thread(target=begin, name="kiln-call", daemon=True).start()
             else:
                 begin()

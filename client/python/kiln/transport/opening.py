@@ -68,7 +68,7 @@ def _open(connection: Any, how: Opening, follow: bool = True) -> Waits[Any]:
             direct = yield from _directly(connection, how)
         if direct is None:
             yield connection.open_session(server.features, how.lease, timeout)
-            connection.pipeline.on = how.stream and STREAM in server.features and connection.session.token is not None
+            connection.pipeline.open = how.stream and STREAM in server.features and connection.session.token is not None
             return connection
         yield connection.close()
         return direct

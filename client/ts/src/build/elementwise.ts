@@ -11,13 +11,13 @@ import type { Tensor } from "./tensor.js";
  */
 export type Operand = Tensor | number | bigint | boolean;
 
-const isNumber = (operand: Operand) => typeof operand !== "object";
+const isNumber = (operand: Operand): operand is Exclude<Operand, Tensor> => typeof operand !== "object";
 
 /** What computes each element by itself. */
 export class Elementwise extends Movement {
   /** An operand as a tensor of this one's graph and dtype. */
   #lifted(operand: Operand): Tensor {
-    const other = isNumber(operand) ? this.graph.scalar(this.dtype, operand as number) : (operand as Tensor);
+    const other = isNumber(operand) ? this.graph.scalar(this.dtype, operand) : operand;
     this.graph.owns(other);
     if (other.dtype !== this.dtype) {
       throw wrongDType(`${this.dtype} and ${other.dtype}: cast one`);
