@@ -69,6 +69,7 @@ def save_resnet50(path):
 class Model(NamedTuple):
     save: Callable[[str], Any]  # as a file
     inputs: "dict[str, np.ndarray]"  # of a request
+    sizes: str = "*=1:64"  # --model_sizes
 
 
 def numbers(*shape):
@@ -84,10 +85,10 @@ MODELS = {
     "tiny": Model(save_mlp(16, 32, 4), numbers(1, 16)),
     "mlp": Model(save_mlp(784, 1024, 1024, 10), numbers(1, 784)),
     "large": Model(save_mlp(1024, 4096, 4096, 1024), numbers(1, 1024)),
-    "minilm": Model(save_minilm, text()),
+    "minilm": Model(save_minilm, text(), "*=1:64,tokens=32"),
+    "minilm_any": Model(save_minilm, text(), "*=1:64,tokens=1:128"),  # one program for texts of all lengths
     "resnet50": Model(save_resnet50, numbers(1, 3, 224, 224)),
 }
-SIZES = "*=1:64,tokens=1:128"
 
 
 def words_of(inputs, folder):
@@ -163,7 +164,7 @@ def main(words=None):
             MODELS[name].save(str(path))
             servers = {}
             for title, flags in (("batches", ()), ("alone", ("--batching=false",))):
-                server = support.Server("--models=%s" % folder, "--model_sizes=" + SIZES, *flags)
+                server = support.Server("--models=%s" % folder, "--model_sizes=" + MODELS[name].sizes, *flags)
                 stack.callback(server.stop)
                 wait(server, name)
                 servers[title] = server.address

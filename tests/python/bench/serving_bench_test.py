@@ -89,7 +89,7 @@ class Bench(unittest.TestCase):
     def test_an_unknown_model_is_refused(self):
         with contextlib.redirect_stderr(io.StringIO()) as said, self.assertRaises(SystemExit):
             serving_bench.main(["--models=mlp,bert"])
-        self.assertIn("bert: there are tiny, mlp, large, minilm, resnet50", said.getvalue())
+        self.assertIn("bert: there are tiny, mlp, large, minilm, minilm_any, resnet50", said.getvalue())
 
 
 if __name__ == "__main__":
