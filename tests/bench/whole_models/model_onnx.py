@@ -140,14 +140,16 @@ class Stored(Separate):
         return self.node("DequantizeLinear", self.constant(values), self.constant(scale), shape=array.shape, axis=1)
 
 
-def written(b, name, sizes, path):
-    """The model in a file; gives its builder."""
+def written(b, name, sizes, path, rows=None):
+    """The model in a file; gives its builder. `rows` names the first size, which is then any, of a model whose nodes do
+    not have it: ResNet-50."""
     onnx, argument = b.onnx, models.argument(name, sizes)
     b.shapes["x"] = argument.shape
     result = models.MODELS[name](b, "x", sizes)
     kind = onnx.helper.np_dtype_to_tensor_dtype(argument.dtype)
-    entry = onnx.helper.make_tensor_value_info("x", kind, argument.shape)
-    leaving = onnx.helper.make_tensor_value_info(result, onnx.TensorProto.FLOAT, b.shapes[result])
+    entering, leaving = ([rows or shape[0], *shape[1:]] for shape in (argument.shape, b.shapes[result]))
+    entry = onnx.helper.make_tensor_value_info("x", kind, entering)
+    leaving = onnx.helper.make_tensor_value_info(result, onnx.TensorProto.FLOAT, leaving)
     graph = onnx.helper.make_graph(b.nodes, name, [entry], [leaving], b.constants)
     onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 20)], ir_version=9), path)
     return b

@@ -211,17 +211,18 @@ class Tenants(HttpTest):
 
 
 class Page(HttpTest):
-    """What docs/serving.md says that curl prints."""
+    """The model that docs/serving.md makes to be tried by hand, and what it says that curl prints."""
 
     @classmethod
     def fill(cls):
-        cls.folder.put("double", models.scale(2, shape=("batch", 3)))
+        cls.section = PAGE.read_text().split("## By HTTP")[1].split("\n## ")[0]
+        [code] = re.findall(r"^```python\n(.*?)^```$", cls.section, re.S | re.M)
+        exec(code.replace('"models/', '"%s/' % cls.folder.path), {})
 
     def test_the_lines_for_curl(self):
-        section = PAGE.read_text().split("## By HTTP")[1].split("\n## ")[0]
-        found = re.findall(r"^```sh\n(.*?)^```\n\n```json\n(.*?)^```$", section, re.S | re.M)
+        found = re.findall(r"^```sh\n(.*?)^```\n\n```json\n(.*?)^```$", self.section, re.S | re.M)
         self.assertGreaterEqual(len(found), 3)
-        self.assertEqual(len(found), section.count("```sh"))
+        self.assertEqual(len(found), self.section.count("```sh"))
         for command, printed in found:
             with self.subTest(command):
                 command = command.replace("127.0.0.1:8000", self.address)

@@ -10,7 +10,8 @@ import numpy as np
 import onnxruntime
 from PIL import Image, ImageDraw
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent.parent
+sys.path[:0] = [str(ROOT / "tests" / "python"), str(ROOT / "examples")]
 
 import support
 
@@ -72,6 +73,20 @@ class RealModels(unittest.TestCase):
         ):
             with self.subTest(name):
                 self.compare(file_of("rapidocr_onnxruntime", "models/%s.onnx" % name), x=words_in(height, width))
+
+    def test_minilm(self):
+        import minilm_model
+        import wordpiece
+
+        model = self.folder / "minilm.onnx"
+        minilm_model.write(model)
+        vocabulary = wordpiece.read_vocabulary(minilm_model.PACKAGE / "vocab.txt")
+        texts = ("A kitten naps on the couch.", "Dinner!", "The train departs at twelve o'clock.")
+        rows = [wordpiece.tokens(text, vocabulary) for text in texts]
+        ids = np.zeros((len(rows), max(map(len, rows))), np.int64)
+        for into, row in zip(ids, rows):
+            into[: len(row)] = row
+        self.compare(model, input_ids=ids, attention_mask=np.int64(ids > 0))
 
 
 if __name__ == "__main__":
