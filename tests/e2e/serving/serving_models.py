@@ -75,6 +75,39 @@ class Mlp:
             self.constants)  # fmt: skip
 
 
+class Deep:
+    """[rows, WIDTH] through one weight again and again: milliseconds for ROWS rows."""
+
+    ROWS, WIDTH, LAYERS = 32, 512, 32
+
+    def __init__(self):
+        draw = np.random.default_rng(4)
+        self.weight = (draw.standard_normal((self.WIDTH, self.WIDTH)) / self.WIDTH**0.5).astype(np.float32)
+        self.bytes = self.weight.nbytes
+
+    def __call__(self, x):
+        for _ in range(self.LAYERS):
+            x = np.tanh(x @ self.weight)
+        return x
+
+    def file(self, last="Tanh"):
+        """`last` is what comes in the place of the last tanh."""
+        nodes, before = [], "x"
+        for layer in range(self.LAYERS):
+            is_last = layer + 1 == self.LAYERS
+            product, after = "p%d" % layer, "y" if is_last else "h%d" % layer
+            nodes += [helper.make_node("MatMul", [before, "w"], [product]),
+                      helper.make_node(last if is_last else "Tanh", [product], [after])]  # fmt: skip
+            before = after
+        return model(nodes, [tensor("x", TensorProto.FLOAT, ["batch", self.WIDTH])],
+                     [tensor("y", TensorProto.FLOAT, ["batch", self.WIDTH])], {"w": self.weight})  # fmt: skip
+
+
+def negated(width):
+    return model([helper.make_node("Neg", ["x"], ["y"])], [tensor("x", TensorProto.FLOAT, ["batch", width])],
+                 [tensor("y", TensorProto.FLOAT, ["batch", width])])  # fmt: skip
+
+
 def integers():
     """sum and difference of int8 vectors and, of an int32, itself."""
     return model(
