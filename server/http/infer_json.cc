@@ -264,7 +264,12 @@ absl::Status ReadInferRequest(absl::string_view body, absl::string_view json_byt
   KILN_ASSIGN_OR_RETURN(const json object, ParseJson(body.substr(0, length)));
   absl::string_view rest = body.substr(length);
   const Place place = {object, ""};
-  KILN_RETURN_IF_ERROR(CheckMembers(place, {"id", "inputs", "outputs", "parameters"}));
+  KILN_RETURN_IF_ERROR(CheckMembers(place, {"id", "model_name", "inputs", "outputs", "parameters"}));
+  KILN_ASSIGN_OR_RETURN(const std::string model, Text(place, "model_name", /*may_be_missing=*/true));
+  if (place.Find("model_name") != nullptr && model != request.model_name()) {
+    return place.Bad("model_name",
+                     absl::StrCat("is ", Shown(model), "; the path asks for ", Shown(request.model_name())));
+  }
   KILN_ASSIGN_OR_RETURN(*request.mutable_id(), Text(place, "id", /*may_be_missing=*/true));
   KILN_ASSIGN_OR_RETURN(const json* const wish, ReadParameters(place, kBinaryOutput, *request.mutable_parameters()));
   if (wish != nullptr) {

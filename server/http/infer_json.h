@@ -32,8 +32,10 @@ struct BinaryOutputs {
 // Of answers by JSON, all tensors together, in bytes as they are in memory. Larger ones travel binary.
 inline constexpr size_t kMaxJsonTensors = size_t{8} << 20;
 
-// Fills all but the model's name and version. Tensors of JSON become raw ones. BAD_ARGUMENT, whose field says where in
-// the body it is: no JSON, a member that is none, an element that its datatype does not have, sizes that do not add up.
+// Fills all but the model's name and version. The name is there before, since a body that has one has the same
+// (KServe's clients write it beside the path's). Tensors of JSON become raw ones. BAD_ARGUMENT, whose field says where
+// in the body it is: no JSON, a member that is none, an element that its datatype does not have, sizes that do not add
+// up.
 absl::Status ReadInferRequest(absl::string_view body, absl::string_view json_bytes,
                               inference::ModelInferRequest& request, BinaryOutputs& binary);
 

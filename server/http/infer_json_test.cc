@@ -28,6 +28,7 @@ struct Read {
 
 Read ReadBody(const std::string& body, const std::string& json_bytes = "") {
   Read read;
+  read.request.set_model_name("m");
   read.status = ReadInferRequest(body, json_bytes, read.request, read.binary);
   return read;
 }
@@ -127,6 +128,9 @@ TEST(ReadInferRequest, FaultsNameTheirPlace) {
       {R"({"inputs":[7]})", "inputs[0]"},
       {R"({"inputs":[],"input":[]})", "body"},
       {R"({"inputs":[],"id":7})", "id"},
+      {R"({"inputs":[],"model_name":7})", "model_name"},
+      {R"({"inputs":[],"model_name":"other"})", "model_name"},
+      {R"({"inputs":[],"model_name":""})", "model_name"},
       {R"({"inputs":[],"outputs":7})", "outputs"},
       {R"({"inputs":[],"outputs":[{}]})", "outputs[0].name"},
       {R"({"inputs":[],"outputs":[{"name":"y","parameters":{"binary_data":1}}]})", "outputs[0].parameters.binary_data"},
@@ -167,6 +171,10 @@ TEST(ReadInferRequest, BinaryTensorsStandBehindTheJsonInOrder) {
   EXPECT_TRUE(read.request.inputs(0).parameters().empty());
   EXPECT_TRUE(read.binary.others);
   EXPECT_EQ(read.binary.named, (std::map<std::string, bool>{{"y", false}}));
+}
+
+TEST(ReadInferRequest, TheModelsNameMayStandInTheBodyToo) {
+  EXPECT_TRUE(ReadBody(R"({"model_name":"m","inputs":[]})").status.ok());
 }
 
 TEST(ReadInferRequest, WrongLengthsAreRefused) {

@@ -211,9 +211,9 @@ class InferenceHttp final : public HttpService {
     inference::ModelInferRequest request;
     BinaryOutputs binary;
     HttpRequest& asked = exchange->request;
+    request.set_model_name(exchange->routed.model);
     KILN_RETURN_IF_ERROR(ReadInferRequest(asked.body, asked.json_bytes, request, binary));
     asked.body = std::string();
-    request.set_model_name(exchange->routed.model);
     request.set_model_version(exchange->routed.version);
     return Ask<inference::ModelInferRequest, inference::ModelInferResponse>(
         exchange, std::move(request), KILN_START(ModelInfer),

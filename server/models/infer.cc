@@ -213,6 +213,9 @@ absl::Status AddTensor(const ServedModel::Input& input, const InputTensor& sent,
     run.in_regions.push_back({sent.name(), argument, *std::move(options.region)});
   } else {
     KILN_ASSIGN_OR_RETURN(bytes, BytesOf(sent, raw.Next(), *input.datatype, run.narrowed));
+    if (options.bytes.value_or(bytes.size()) != bytes.size())
+      return BadInput(sent.name(),
+                      absl::StrCat("says that it has ", *options.bytes, " bytes; ", bytes.size(), " came"));
   }
   if (input.used) run.request.arguments.push_back({input.slot, TensorView{input.datatype->dtype, sent.shape(), bytes}});
   return absl::OkStatus();

@@ -142,10 +142,11 @@ TEST(ToRun, WhatIsWrongIsNamed) {
   ExpectRefused(spoilt([](auto& r) { r.clear_raw_input_contents(); }), code, "f", "raw_input_contents");
 }
 
-TEST(ToRun, TakesWhatTritonsClientsAskWithEachRequest) {
+TEST(ToRun, TakesWhatClientsAskWithEachRequest) {
   const auto model = TheModel();
   inference::ModelInferRequest request = Raw();
   (*request.mutable_parameters())["triton_enable_empty_final_response"].set_bool_param(true);
+  (*request.mutable_inputs(2)->mutable_parameters())["binary_data_size"].set_int64_param(16);
   InferRun run;
   EXPECT_TRUE(ToRun(*model, request, run).ok());
 }

@@ -19,8 +19,14 @@ constexpr size_t kMaxJobs = 64;
 // What may succeed by itself is tried again after one period, then two, four, up to this many.
 constexpr int kMaxPeriods = 128;
 
-// As a client may be shown it, whatever bytes the file has.
-std::string ReasonOf(const absl::Status& status) { return absl::CHexEscape(status.message()); }
+// As a client may be shown it, whatever bytes the file has. No details travel with it, so a limit stands in the text.
+std::string ReasonOf(const absl::Status& status) {
+  std::string reason = absl::CHexEscape(status.message());
+  const std::optional<v1::ErrorDetail> detail = DetailOf(status);
+  if (detail.has_value() && !detail->limit().empty())
+    absl::StrAppend(&reason, " (", detail->limit(), ": ", detail->used(), ", at most ", detail->limit_value(), ")");
+  return reason;
+}
 
 bool MayPass(const absl::Status& status) {
   return absl::IsResourceExhausted(status) || absl::IsDeadlineExceeded(status) || absl::IsUnavailable(status);

@@ -20,6 +20,9 @@ constexpr char kRegion[] = "shared_memory_region", kRegionBytes[] = "shared_memo
                kRegionOffset[] = "shared_memory_offset", kClasses[] = "classification";
 // Triton's clients ask with each request whether the last answer of a stream be marked. Here each has one answer.
 constexpr absl::string_view kHarmless = "triton_enable_empty_final_response";
+// KServe's clients make one request for HTTP and gRPC, so what only chooses between JSON and bytes comes here, too.
+// Here answers are bytes whatever is said.
+constexpr char kBinarySize[] = "binary_data_size", kBinary[] = "binary_data", kBinaryOutput[] = "binary_data_output";
 constexpr char kTimeout[] = "timeout";
 constexpr char kSequenceId[] = "sequence_id", kSequenceStart[] = "sequence_start", kSequenceEnd[] = "sequence_end";
 constexpr size_t kMaxSequenceId = 128;
@@ -36,6 +39,10 @@ std::optional<uint64_t> Number(const inference::InferParameter& parameter) {
   if (parameter.parameter_choice_case() == Choice::kInt64Param && parameter.int64_param() >= 0)
     return static_cast<uint64_t>(parameter.int64_param());
   return std::nullopt;
+}
+
+bool IsFlag(const inference::InferParameter& parameter) {
+  return parameter.parameter_choice_case() == inference::InferParameter::kBoolParam;
 }
 
 absl::Status NoSequences(absl::string_view name) {
@@ -100,6 +107,11 @@ absl::StatusOr<TensorOptions> ReadTensorOptions(const InferParameters& parameter
       if (!number.has_value() || *number == 0 || *number > kMaxClasses)
         return bad(key, absl::StrCat("is no number from 1 to ", kMaxClasses));
       options.classes = static_cast<uint32_t>(*number);
+    } else if (key == kBinarySize && is_input) {
+      if (!number.has_value()) return bad(key, "is no number from 0 on");
+      options.bytes = *number;
+    } else if (key == kBinary && !is_input) {
+      if (!IsFlag(value)) return bad(key, "is neither true nor false");
     } else {
       return NotImplemented(absl::StrCat(is_input ? "inputs." : "outputs.", "parameters.", Shown(key)));
     }
@@ -109,6 +121,7 @@ absl::StatusOr<TensorOptions> ReadTensorOptions(const InferParameters& parameter
   if (slice.region.empty()) return options;
   if (!has_bytes) return bad(kRegion, absl::StrCat("comes without ", kRegionBytes));
   if (options.classes != 0) return bad(kClasses, absl::StrCat("does not go with ", kRegion));
+  if (options.bytes.has_value()) return bad(kBinarySize, absl::StrCat("does not go with ", kRegion));
   options.region = std::move(slice);
   return options;
 }
@@ -118,6 +131,10 @@ absl::StatusOr<RequestOptions> ReadRequestParameters(const InferParameters& para
   SequenceAsk ask;
   for (const auto& [name, value] : parameters) {
     if (name == kHarmless) continue;
+    if (name == kBinaryOutput) {
+      if (!IsFlag(value)) return BadParameter(kBinaryOutput, "is neither true nor false");
+      continue;
+    }
     if (name == kTimeout) {
       const std::optional<uint64_t> micros = Number(value);
       if (!micros.has_value()) return BadParameter(kTimeout, "is no number of microseconds from 0 on");
@@ -131,8 +148,7 @@ absl::StatusOr<RequestOptions> ReadRequestParameters(const InferParameters& para
     if (name == kSequenceId) {
       KILN_RETURN_IF_ERROR(ReadSequenceId(value, ask));
     } else if (name == kSequenceStart || name == kSequenceEnd) {
-      if (value.parameter_choice_case() != inference::InferParameter::kBoolParam)
-        return BadParameter(name, "is neither true nor false");
+      if (!IsFlag(value)) return BadParameter(name, "is neither true nor false");
       (name == kSequenceStart ? ask.start : ask.end) = value.bool_param();
     } else {
       return NotImplemented(absl::StrCat("parameters.", Shown(name)));

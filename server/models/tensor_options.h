@@ -32,6 +32,8 @@ bool IsInRegion(const InferParameters& parameters);
 
 struct TensorOptions {
   std::optional<RegionSlice> region;
+  // Of an input: how many bytes came, as its sender has counted them.
+  std::optional<uint64_t> bytes;
   // Of an output: not its elements, but the so many greatest of them as text (classify.h); 0: its elements.
   uint32_t classes = 0;
 };

@@ -49,5 +49,41 @@ TEST(ReadRequestParameters, IsBesideASequence) {
   EXPECT_EQ(options->sequence->id, "3");
 }
 
+TEST(ReadRequestParameters, WhetherAnswersAreBinaryIsHttps) {
+  InferParameters parameters;
+  for (const bool is_binary : {true, false}) {
+    parameters["binary_data_output"].set_bool_param(is_binary);
+    EXPECT_TRUE(ReadRequestParameters(parameters, /*keeps_state=*/false).ok());
+  }
+  parameters["binary_data_output"].set_int64_param(1);
+  EXPECT_EQ(DetailOf(ReadRequestParameters(parameters, /*keeps_state=*/false).status())->field(),
+            "parameters.binary_data_output");
+}
+
+TEST(ReadTensorOptions, AnInputSaysHowManyBytesItHas) {
+  InferParameters parameters;
+  EXPECT_FALSE(ReadTensorOptions(parameters, TensorKind::kInput, "x")->bytes.has_value());
+  parameters["binary_data_size"].set_int64_param(16);
+  EXPECT_EQ(ReadTensorOptions(parameters, TensorKind::kInput, "x")->bytes, 16u);
+  EXPECT_EQ(DetailOf(ReadTensorOptions(parameters, TensorKind::kOutput, "y").status())->code(), v1::NOT_IMPLEMENTED);
+  parameters["shared_memory_region"].set_string_param("r");
+  parameters["shared_memory_byte_size"].set_int64_param(16);
+  EXPECT_EQ(DetailOf(ReadTensorOptions(parameters, TensorKind::kInput, "x").status())->code(), v1::BAD_ARGUMENT);
+  InferParameters negative;
+  negative["binary_data_size"].set_int64_param(-1);
+  EXPECT_EQ(DetailOf(ReadTensorOptions(negative, TensorKind::kInput, "x").status())->field(), "x");
+}
+
+TEST(ReadTensorOptions, WhetherAnOutputIsBinaryIsHttps) {
+  InferParameters parameters;
+  for (const bool is_binary : {true, false}) {
+    parameters["binary_data"].set_bool_param(is_binary);
+    EXPECT_TRUE(ReadTensorOptions(parameters, TensorKind::kOutput, "y").ok());
+  }
+  EXPECT_EQ(DetailOf(ReadTensorOptions(parameters, TensorKind::kInput, "x").status())->code(), v1::NOT_IMPLEMENTED);
+  parameters["binary_data"].set_int64_param(1);
+  EXPECT_EQ(DetailOf(ReadTensorOptions(parameters, TensorKind::kOutput, "y").status())->code(), v1::BAD_ARGUMENT);
+}
+
 }  // namespace
 }  // namespace kiln::server

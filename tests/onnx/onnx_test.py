@@ -9,6 +9,8 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 import cases
+import onnx
+import op_rows
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 RUNNER = pathlib.Path(os.environ.get("KILN_ONNX_RUNNER", ROOT / "bazel-bin" / "tests" / "onnx" / "onnx_runner"))
@@ -75,6 +77,23 @@ class OnnxNodeTests(unittest.TestCase):
                 verdict, reason, _ = self.run_case(name)
                 self.assertEqual(verdict, "refused")
                 self.assertIn(why, reason)
+
+
+class Page(unittest.TestCase):
+    """docs/onnx.md, which `./dev onnx` writes, has not been forgotten."""
+
+    def test_each_op_of_the_standard_has_a_row(self):
+        section = (ROOT / "docs" / "onnx.md").read_text().split("\n## Ops of the standard\n")[1].split("\n## ")[0]
+        cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in section.splitlines() if line.startswith("|")]
+        rows = {row[0]: row for row in cells[2:]}
+        standard = {schema.name for schema in onnx.defs.get_all_schemas_with_history() if schema.domain == ""}
+        self.assertEqual(standard - set(rows), set())
+        for name, (_, _, tested, passed, refused, why) in rows.items():
+            with self.subTest(name):
+                self.assertEqual(bool(tested), int(passed) + int(refused) > 0)
+                self.assertEqual(bool(why), int(refused) > 0 or not tested)
+                if name in op_rows.taken():
+                    self.assertNotIn("not taken", why.replace("are not taken", ""))
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ import onnx
 from onnx import numpy_helper
 
 import cases
+import op_rows
 
 
 def by_onnxruntime(case):
@@ -81,6 +82,10 @@ def page(rows, version, runtime):
         "Ops beside the standard's that are taken, but for ZipMap, CastMap, DictVectorizer and CategoryMapper, which are refused",
         "with what to do. `tests/onnx/README.md` says what each is compared with.", "", "| domain | ops |", "|---|---|",
         *("| %s | %s |" % (domain, ", ".join(ops)) for domain, ops in others().items()), "",
+        "## Ops of the standard", "",
+        "Of each op: since which opsets it means what (a version each), which of these versions the tests above have, how many",
+        "tests with it pass and are refused. A test is of all ops in its model; one that is refused is of the op at fault alone, if",
+        "the reason names one.", "", *op_rows.lines(rows, theme), "",
         "## Refused", "", "| op and reason | tests | onnxruntime passes |", "|---|---|---|",
     ]  # fmt: skip
     refused = collections.defaultdict(list)

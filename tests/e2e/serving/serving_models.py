@@ -75,6 +75,39 @@ class Mlp:
             self.constants)  # fmt: skip
 
 
+class Deep:
+    """[rows, WIDTH] through one weight again and again: milliseconds for ROWS rows."""
+
+    ROWS, WIDTH, LAYERS = 32, 512, 32
+
+    def __init__(self):
+        draw = np.random.default_rng(4)
+        self.weight = (draw.standard_normal((self.WIDTH, self.WIDTH)) / self.WIDTH**0.5).astype(np.float32)
+        self.bytes = self.weight.nbytes
+
+    def __call__(self, x):
+        for _ in range(self.LAYERS):
+            x = np.tanh(x @ self.weight)
+        return x
+
+    def file(self, last="Tanh"):
+        """`last` is what comes in the place of the last tanh."""
+        nodes, before = [], "x"
+        for layer in range(self.LAYERS):
+            is_last = layer + 1 == self.LAYERS
+            product, after = "p%d" % layer, "y" if is_last else "h%d" % layer
+            nodes += [helper.make_node("MatMul", [before, "w"], [product]),
+                      helper.make_node(last if is_last else "Tanh", [product], [after])]  # fmt: skip
+            before = after
+        return model(nodes, [tensor("x", TensorProto.FLOAT, ["batch", self.WIDTH])],
+                     [tensor("y", TensorProto.FLOAT, ["batch", self.WIDTH])], {"w": self.weight})  # fmt: skip
+
+
+def negated(width):
+    return model([helper.make_node("Neg", ["x"], ["y"])], [tensor("x", TensorProto.FLOAT, ["batch", width])],
+                 [tensor("y", TensorProto.FLOAT, ["batch", width])])  # fmt: skip
+
+
 def integers():
     """sum and difference of int8 vectors and, of an int32, itself."""
     return model(
@@ -116,6 +149,59 @@ def grown():
 def unknown_op():
     return model([helper.make_node("RunThis", ["x"], ["y"], domain="evil")], [tensor("x", TensorProto.FLOAT, [4])],
                  [tensor("y", TensorProto.FLOAT, [4])])  # fmt: skip
+
+
+def loop(name, turns, source, made, body):
+    """Nodes that make `made` of `source` by so many turns of body(before, after): nodes that make after of before."""
+    before, after = name + "_before", name + "_after"
+    each = helper.make_graph(
+        [helper.make_node("Identity", [name + "_go"], [name + "_go_on"]), *body(before, after)], name,
+        [tensor(name + "_turn", TensorProto.INT64, []), tensor(name + "_go", TensorProto.BOOL, []),
+         tensor(before, TensorProto.FLOAT, [4])],
+        [tensor(name + "_go_on", TensorProto.BOOL, []), tensor(after, TensorProto.FLOAT, [4])])  # fmt: skip
+    count = numpy_helper.from_array(np.array(turns, np.int64))
+    return [helper.make_node("Constant", [], [name + "_turns"], value=count),
+            helper.make_node("Loop", [name + "_turns", "", source], [made], name, body=each)]  # fmt: skip
+
+
+def long_loop():
+    """10,000 turns."""
+
+    def body(before, after):
+        return [helper.make_node("Add", [before, before], [after])]
+
+    return unary(loop("long", 10000, "x", "y", body))
+
+
+def loops():
+    """A thousand turns of a loop of a thousand: few bytes, a million nodes."""
+
+    def inner(before, after):
+        return loop("inner", 1000, before, after, lambda before, after: [helper.make_node("Sin", [before], [after])])
+
+    return unary(loop("outer", 1000, "x", "y", inner))
+
+
+def unary(nodes):
+    return model(nodes, [tensor("x", TensorProto.FLOAT, [4])], [tensor("y", TensorProto.FLOAT, [4])])
+
+
+def mixed_types():
+    """A float32 and an int64, added."""
+    return model([helper.make_node("Add", ["x", "k"], ["y"], "mixed")], [tensor("x", TensorProto.FLOAT, [4])],
+                 [tensor("y", TensorProto.FLOAT, [4])], {"k": np.arange(4, dtype=np.int64)})  # fmt: skip
+
+
+def texts():
+    return model([helper.make_node("Identity", ["words"], ["y"])], [tensor("words", TensorProto.STRING, [4])],
+                 [tensor("y", TensorProto.STRING, [4])])  # fmt: skip
+
+
+def lying(dims, data):
+    """Its initialiser k says that it has these dimensions, and has these bytes."""
+    made = onnx.load_from_string(scale(2, shape=[4]))
+    made.graph.initializer[0].CopyFrom(TensorProto(name="k", data_type=TensorProto.FLOAT, dims=dims, raw_data=data))
+    return made.SerializeToString()
 
 
 class Folder:

@@ -19,17 +19,6 @@ from tritonclient.grpc import service_pb2_grpc as pb_grpc
 from tritonclient.utils import InferenceServerException
 
 MLP = models.Mlp()
-HOSTILE = {
-    "truncated": (MLP.file()[:-40], "ends too early"),
-    "empty": (b"", "no graph"),
-    "noise": (bytes(range(256)) * 40, "no ONNX model"),
-    "outside": (models.outside("../../etc/passwd"), "external data"),
-    "absolute": (models.outside("/etc/passwd"), "external data"),
-    "cycle": (models.cycle(), "b"),
-    "huge": (models.huge(), ""),
-    "grown": (models.grown(), ""),
-    "unknown_op": (models.unknown_op(), "RunThis"),
-}
 
 
 def given(name, array, datatype=None):
@@ -277,36 +266,6 @@ class Inference(ServingTest):
                 getattr(self.stub, rpc)(request)
             self.assertEqual(caught.exception.code().name, "UNIMPLEMENTED")
             self.assertIn("GRPCInferenceService." + rpc, caught.exception.details())
-
-
-class Hostile(ServingTest):
-    FLAGS = ("--compile_isolation=on",)
-
-    @classmethod
-    def fill(cls):
-        for name, (file, _) in HOSTILE.items():
-            cls.folder.put(name, file)
-        cls.folder.put("good", models.scale(3))
-        (cls.folder.path / "bad name" / "1").mkdir(parents=True)
-        (cls.folder.path / "linked").symlink_to(cls.folder.path / "good")
-
-    def test_each_is_refused_with_its_reason_and_the_good_one_serves(self):
-        index = self.index()
-        self.assertEqual(index["good", "1"].state, "READY")
-        for name, (_, word) in HOSTILE.items():
-            with self.subTest(name):
-                row = index[name, "1"]
-                self.assertEqual(row.state, "UNAVAILABLE")
-                self.assertGreater(len(row.reason), 10)
-                self.assertIn(word, row.reason)
-                self.assertNotIn("root:", row.reason)
-                self.assertFalse(self.client.is_model_ready(name))
-                self.refused("NOT_FOUND", [name], self.infer, name, given("x", np.ones(4, np.float32)))
-        self.assertIn("name", index["bad name", ""].reason)
-        self.assertIn("links", index["linked", ""].reason)
-        x = np.arange(4, dtype=np.float32)
-        np.testing.assert_array_equal(self.infer("good", given("x", x)).as_numpy("y"), 3 * x)
-        self.assertIsNone(self.server.process.poll())
 
 
 class Changes(ServingTest):
