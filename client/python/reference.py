@@ -9,25 +9,24 @@ import inspect
 import pathlib
 import re
 import sys
-from typing import Any, Dict, List
+from typing import Any, Dict, List, get_origin
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
-PAGES = ("kiln", "kiln.numpy", "kiln.numpy.linalg", "kiln.numpy.random", "kiln.aio")
+# Of these kiln.jax is there only where jax is.
+PAGES = ("kiln", "kiln.numpy", "kiln.numpy.linalg", "kiln.numpy.random", "kiln.aio", "kiln.onnx", "kiln.typing",
+         "kiln.jax")  # fmt: skip
 # What is code, and what Markdown would take for its own.
 MARKED = re.compile(r"(`[^`]*`)|[*<]")
 SUFFIX = ".md"
 # Made by the library alone: how, is no caller's business.
-MADE = ("Array", "Buffer", "Client", "Program", "Recording", "Shards", "Tensor", "DType")
+MADE = ("Array", "Buffer", "Client", "Model", "Program", "Recording", "Shards", "Tensor", "DType")
 
 
 def public(module: Any) -> List[str]:
     names = getattr(module, "__all__", None) or [name for name in dir(module) if not name.startswith("_")]
-    ours = [name for name in names if not inspect.ismodule(getattr(module, name))]
-    if module.__name__ == "kiln.aio":  # which has no names but classes and what makes them
-        ours = [name for name in ours if getattr(getattr(module, name), "__module__", "") == "kiln.aio"]
-    return sorted(ours)
+    return sorted(name for name in names if not inspect.ismodule(getattr(module, name)))
 
 
 def signature(thing: Any) -> str:
@@ -52,7 +51,7 @@ def _escaped(found: "re.Match[str]") -> str:
 
 def entry(where: str, name: str, thing: Any) -> str:
     title = "%s.%s" % (where, name)
-    if not callable(thing):
+    if not callable(thing) or get_origin(thing) is not None:
         what = "A dict: %s." % ", ".join(thing) if isinstance(thing, dict) else "`%r`" % (thing,)
         return "### `%s`\n\n%s\n" % (title, what)
     if not inspect.isclass(thing):
@@ -82,7 +81,7 @@ def page(name: str) -> str:
     module = importlib.import_module(name)
     sections: Dict[str, List[str]] = {}
     for one in public(module):
-        home = getattr(getattr(module, one), "__module__", None) or name
+        home = name if name == "kiln.typing" else getattr(getattr(module, one), "__module__", None) or name
         sections.setdefault(home if home.startswith("kiln") else name, []).append(one)
     parts = ["# %s\n\n%s\n" % (name, text(module))]
     for home in sorted(sections):
@@ -94,10 +93,18 @@ def page(name: str) -> str:
 
 def pages() -> Dict[str, str]:
     """By module, and an index."""
-    made = {name: page(name) for name in PAGES}
-    rows = [(name, name + SUFFIX, text(importlib.import_module(name)).splitlines()[0]) for name in PAGES]
+    made = {name: page(name) for name in PAGES if name != "kiln.jax" or _imports(name)}
+    rows = [(name, name + SUFFIX, text(importlib.import_module(name)).splitlines()[0]) for name in made]
     index = "# Reference of the Python package\n\n" + "".join("- [%s](%s): %s\n" % row for row in rows)
     return {"index": index, **made}
+
+
+def _imports(name: str) -> bool:
+    try:
+        importlib.import_module(name)
+    except ImportError:
+        return False
+    return True
 
 
 if __name__ == "__main__":

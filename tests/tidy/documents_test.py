@@ -23,6 +23,14 @@ DECLARED = (
     (".py", re.compile(r'add_argument\("([^"]+)"')),
     ("dev", re.compile(r"== (--\w+)")),
 )
+FENCED = re.compile(r"^```.*?^```$", re.S | re.M)
+LINK = re.compile(r"\]\((?!https?:)([^()#\s]*)(#[\w-]+)?\)")  # a file, and a heading in it
+
+
+def anchors(page):
+    """What links to its headings end with."""
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-")
+            for heading in re.findall(r"^#+ (.*)$", FENCED.sub("", page), re.M)}  # fmt: skip
 
 
 def code():
@@ -116,6 +124,25 @@ class Documents(unittest.TestCase):
         known = {pathlib.PurePosixPath(name).name for name in tidy.FILES}
         self.check("%s: `%s` is no file's name; write the path" % (name, text) for name, text in code()
                    if re.fullmatch(r"\w+\.(cc|h|def|proto|bzl|sh)", text) and text not in known | EXAMPLES)  # fmt: skip
+
+    def test_links_lead_somewhere(self):
+        """To a file that is there, and to a heading of it."""
+        links = [(name, *link) for name in tidy.DOCUMENTS for link in LINK.findall(FENCED.sub("", tidy.text(name)))]
+        self.assertGreater(len(links), 20)
+        for name, path, heading in links:
+            with self.subTest(document=name, link=path + heading):
+                found = ((tidy.ROOT / name).parent / path).resolve() if path else tidy.ROOT / name
+                self.assertTrue(found.exists())
+                if heading:
+                    self.assertIn(heading[1:], anchors(found.read_text()))
+
+    def test_the_pages_about_python_link_each_other(self):
+        pages = [name for name in tidy.DOCUMENTS if re.fullmatch(r"docs/(python\w*|jax)\.md", name)]
+        self.assertGreater(len(pages), 6)
+        self.check("%s names `%s`: write [its title](%s)" % (name, other, other[len("docs/"):]) for name in pages
+                   for other in pages if "`%s`" % other in tidy.text(name))  # fmt: skip
+        linked = {path for name in pages for path, _ in LINK.findall(tidy.text(name))}
+        self.check("no page about Python links %s" % name for name in pages if name[len("docs/"):] not in linked)
 
     def test_environment_variables_exist(self):
         words = {word for name in tidy.FILES if not name.endswith(".md")

@@ -64,6 +64,7 @@ class BufferLike(OnDevice):
 
     @property
     def freed(self) -> bool:
+        """Whether it was given back."""
         return self._later is None and self._handle is None
 
     @property
@@ -78,6 +79,7 @@ class BufferLike(OnDevice):
 
     @property
     def ndim(self) -> int:
+        """Axes."""
         return len(self.shape)
 
     def ref(self, offset: int = 0) -> tensor_pb2.BufferRef:

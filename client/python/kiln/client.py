@@ -132,10 +132,12 @@ class ClientLike(Single, Collectives, Making):
 
     @property
     def features(self) -> FrozenSet[str]:
+        """What the server says that it can, by names."""
         return frozenset(self._connection.server.features)
 
     @property
     def server_version(self) -> str:
+        """The server's release."""
         return self._connection.server.server_version
 
     @property
@@ -145,10 +147,12 @@ class ClientLike(Single, Collectives, Making):
 
     @property
     def device(self) -> str:
+        """Where graphs are compiled and buffers allocated, unless a call says otherwise."""
         return self._connection.device
 
     @property
     def closed(self) -> bool:
+        """Whether close() was called."""
         return self._connection.closed
 
     @property
@@ -329,6 +333,7 @@ class Client(ClientLike):
         return list(self._connection.call("DeviceService.List", request).devices)
 
     def describe_device(self, name: str) -> device_service_pb2.Device:
+        """One device with its memory figures; NotFound for a name that no device has."""
         request = device_service_pb2.DescribeDeviceRequest(name=name)
         return self._connection.call("DeviceService.Describe", request).device
 

@@ -89,6 +89,7 @@ class Dim:
 
     @property
     def least(self) -> int:
+        """A lower bound, for every value of the variables."""
         return self._bound(False)
 
     def _bound(self, upper: bool) -> int:

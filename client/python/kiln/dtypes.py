@@ -76,10 +76,12 @@ class DType:
 
     @property
     def is_float(self) -> bool:
+        """Whether its numbers are floats."""
         return self.kind == "f"
 
     @property
     def is_integer(self) -> bool:
+        """Whether its numbers are integers, with a sign or without."""
         return self.kind in "iu"
 
     def __repr__(self) -> str:

@@ -192,6 +192,7 @@ def minimum(a: Operand, b: Operand) -> "Tensor":
 
 
 def clip(x: "Tensor", low: Any = None, high: Any = None) -> "Tensor":
+    """Each element, but no less than `low` and no more than `high`."""
     x = x if low is None else maximum(x, low)
     return x if high is None else minimum(x, high)
 

@@ -143,12 +143,15 @@ class Graph:
         return reshape(flat, array.shape)
 
     def full(self, shape: Any, value: Any, dtype: Any = "float32") -> Tensor:
+        """A tensor of one number. InvalidArgument if the dtype does not hold it."""
         return broadcast_to(self.scalar(value, chosen("full", dtype)), shape)
 
     def zeros(self, shape: Any, dtype: Any = "float32") -> Tensor:
+        """A tensor of zeros."""
         return self.full(shape, 0, dtype)
 
     def ones(self, shape: Any, dtype: Any = "float32") -> Tensor:
+        """A tensor of ones."""
         return self.full(shape, 1, dtype)
 
     def arange(self, stop: int, dtype: Any = "int64") -> Tensor:
@@ -332,6 +335,7 @@ class Graph:
         return uop.buffer.slot
 
     def set_tag(self, node: int, tag: str) -> None:
+        """Names a node, by its index, in the server's error messages."""
         self._nodes[node].tag = tag
 
     def __len__(self) -> int:

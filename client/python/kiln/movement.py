@@ -54,6 +54,7 @@ permute = transpose
 
 
 def swapaxes(x: "Tensor", a: int, b: int) -> "Tensor":
+    """Two axes changed for each other."""
     order = list(range(x.ndim))
     a, b = axis_of("swapaxes", a, x.ndim), axis_of("swapaxes", b, x.ndim)
     order[a], order[b] = order[b], order[a]
@@ -135,6 +136,7 @@ def expand_dims(x: "Tensor", axis: int) -> "Tensor":
 
 
 def flatten(x: "Tensor") -> "Tensor":
+    """All elements along one axis, row-major."""
     return reshape(x, (x.size,))
 
 

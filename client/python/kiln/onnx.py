@@ -23,6 +23,7 @@ from kiln.dtypes import dtype
 from kiln.errors import DTypeError, Internal, InvalidArgument, NotFound, ShapeError
 from kiln.functional import programs
 from kiln.functional.current import current
+from kiln.help import describe
 from kiln.interchange.files import load as load_arrays
 from kiln.v1 import graph_pb2
 
@@ -48,10 +49,6 @@ def load(path: "Union[str, os.PathLike[str]]", sizes: Sizes = {}, *, client: Opt
     sizes           of dimensions that the model names: a number, or (least, greatest) for what each call
                     decides; one that is not here is 1
     client, device  where it runs; default: the current client, and its device
-
-        >>> model = kiln.onnx.load("model.onnx", sizes={"batch": (1, 64)})  # doctest: +SKIP
-        >>> model.inputs  # doctest: +SKIP
-        (Tensor(name='x', dtype='float32', shape=('batch', 784)),)
 
     Raises InvalidArgument for what is no model, and where an op is not taken: `code` is UNSUPPORTED_OP, and the message
     names the node; NotFound where the file, or the program `kiln`, is not there; ImportError without the package
@@ -79,10 +76,6 @@ class Model:
 
     Called with arrays in the order of `inputs`, or by name; results are numpy arrays in the order of `outputs`, one by
     itself. Sizes follow from the arrays' shapes. Threads: any.
-
-        >>> model = kiln.onnx.load("model.onnx")  # doctest: +SKIP
-        >>> model(np.zeros((1, 784), np.float32)).shape  # doctest: +SKIP
-        (1, 10)
     """
 
     def __init__(self, program: Any, said: Mapping[str, Any], constants: Mapping[int, Any]):
@@ -179,3 +172,6 @@ def _run(path: str, words: List[str]) -> str:
     code, _, message = ran.stderr.strip().partition("kiln: ")[2].partition(": ")
     error = NotFound if code == "NOT_FOUND" else InvalidArgument
     raise error(message or ran.stderr.strip(), code=code if code.isupper() else "BAD_ARGUMENT")
+
+
+describe({name: globals()[name] for name in __all__}, "onnx.")

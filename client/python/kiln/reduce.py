@@ -52,6 +52,7 @@ def sum(x: "Tensor", axis: Any = None, *, keepdims: bool = False, dtype: Any = N
 
 
 def prod(x: "Tensor", axis: Any = None, *, keepdims: bool = False, dtype: Any = None) -> "Tensor":
+    """As numpy: the product, of integers in 64 bits, of floats in their own dtype."""
     kind = promotion.sum_of(x.dtype) if dtype is None else dtype_of(dtype)
     return reduce("MUL", astype(x, kind), axes_of("prod", axis, x.ndim), keepdims)
 
@@ -62,14 +63,17 @@ def max(x: "Tensor", axis: Any = None, *, keepdims: bool = False) -> "Tensor":
 
 
 def min(x: "Tensor", axis: Any = None, *, keepdims: bool = False) -> "Tensor":
+    """NaN if one of them is."""
     return _mirror(max(_mirror(x), axis, keepdims=keepdims))
 
 
 def any(x: "Tensor", axis: Any = None, *, keepdims: bool = False) -> "Tensor":
+    """Whether one of them is not 0."""
     return max(astype(x, bool_), axis, keepdims=keepdims)
 
 
 def all(x: "Tensor", axis: Any = None, *, keepdims: bool = False) -> "Tensor":
+    """Whether none of them is 0."""
     return reduce("MUL", astype(x, bool_), axes_of("all", axis, x.ndim), keepdims)
 
 
@@ -93,6 +97,7 @@ def var(x: "Tensor", axis: Any = None, *, keepdims: bool = False, ddof: int = 0)
 
 
 def std(x: "Tensor", axis: Any = None, *, keepdims: bool = False, ddof: int = 0) -> "Tensor":
+    """The square root of the variance."""
     return sqrt(var(x, axis, keepdims=keepdims, ddof=ddof))
 
 
@@ -118,6 +123,7 @@ def argmax(x: "Tensor", axis: Any = None, *, keepdims: bool = False) -> "Tensor"
 
 
 def argmin(x: "Tensor", axis: Any = None, *, keepdims: bool = False) -> "Tensor":
+    """The place (int64) of the least, the first of several; else as argmax."""
     return argmax(_mirror(x), axis, keepdims=keepdims)
 
 

@@ -143,6 +143,7 @@ class ShardsLike(OnDevice):
 
     @property
     def devices(self) -> Tuple[str, ...]:
+        """Where each shard is, in their order."""
         return tuple(shard.device for shard in self.shards)
 
     def _read(self) -> Waits[np.ndarray]:
@@ -170,6 +171,7 @@ class Shards(ShardsLike):
         return arrays.of_device(self.numpy, dtype, copy)
 
     def free(self) -> None:
+        """Frees the buffer on each device. Twice is once."""
         for shard in self.shards:
             shard.free()
 

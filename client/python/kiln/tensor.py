@@ -185,6 +185,7 @@ class Tensor(Value):
 
     @property
     def T(self) -> "Tensor":
+        """The axes in reverse."""
         return movement.transpose(self)
 
     @property

@@ -4,6 +4,12 @@
 
 To a type checker a function of the package gives a Tensor for a Tensor, of a graph, and an Array for all else. What
 stands for an array in a jitted function is annotated as what it stands for: kiln.Array.
+
+    ArrayLike  what becomes an array where a function of the package meets it
+    Operand    beside a Tensor: what may be the other operand
+    DTypeLike  what names a dtype: kiln.float32, np.float32, float, "float32"; None: the function's own choice
+    Axis       one axis or several, counted from 0 or from the end; None: all
+    ShapeLike  a size or several; symbolic ones in graphs
 """
 
 from __future__ import annotations
@@ -17,14 +23,9 @@ from kiln.dtypes import DType
 from kiln.functional.array import Array
 from kiln.tensor import Tensor
 
-# What becomes an array where a function of the package meets it.
 ArrayLike = Union[Array, "np.ndarray[Any, Any]", np.generic, bool, int, float, Sequence[Any]]
-# Beside a Tensor: what may be the other operand.
 Operand = Union[Tensor, ArrayLike]
-# What names a dtype: kiln.float32, np.float32, float, "float32".
 DTypeLike = Union[DType, "np.dtype[Any]", type, str, None]
-# One axis or several, counted from 0 or from the end; None: all.
 Axis = Union[int, Sequence[int], None]
-# A size or several; symbolic ones in graphs.
 ShapeLike = Union[int, Dim, Sequence[Union[int, Dim]]]
 __all__ = ["ArrayLike", "Axis", "DTypeLike", "Operand", "ShapeLike"]

@@ -30,6 +30,7 @@ class Value:
 
     @property
     def ndim(self) -> int:
+        """Axes."""
         return len(self.shape)
 
     @property

@@ -16,14 +16,21 @@ import support
 import numpy as np
 
 import kiln
+import kiln.aio
 import kiln.help
 import kiln.numpy as knp
+import kiln.onnx
+import kiln.typing
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 with contextlib.suppress(ImportError):
     import kiln.jax
 
-NAMESPACES = {"kiln": kiln, "kiln.numpy": knp, "kiln.numpy.linalg": knp.linalg, "kiln.numpy.random": knp.random}
+with contextlib.suppress(ImportError):
+    import onnx
+
+NAMESPACES = {"kiln": kiln, "kiln.numpy": knp, "kiln.numpy.linalg": knp.linalg, "kiln.numpy.random": knp.random,
+              "kiln.aio": kiln.aio, "kiln.onnx": kiln.onnx}  # fmt: skip
 if hasattr(kiln, "jax"):
     NAMESPACES["kiln.jax"] = kiln.jax
 # What is neither called nor a class: numbers, texts, tables and modules.
@@ -36,6 +43,14 @@ def public():
             one = getattr(namespace, name)
             if not isinstance(one, DATA):
                 yield "%s.%s" % (where, name), one
+
+
+def save_relu(path):
+    """A model of rows of two numbers, for the examples of kiln.onnx."""
+    x, y = (onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, ["batch", 2]) for name in "xy")
+    graph = onnx.helper.make_graph([onnx.helper.make_node("Relu", ["x"], ["y"])], "model", [x], [y])
+    opset = onnx.helper.make_opsetid("", 17)
+    onnx.save(onnx.helper.make_model(graph, opset_imports=[opset], ir_version=8), path)
 
 
 class Help(support.ServerTest):
@@ -56,6 +71,10 @@ class Help(support.ServerTest):
                     self.assertRegex(one.__doc__, r"(?m)^Shapes: .")
                     self.assertRegex(one.__doc__, r"(?m)^Raises: .")
 
+    def test_names_for_annotations_say_what_they_are(self):
+        said = {line.split()[0] for line in kiln.typing.__doc__.splitlines() if line.startswith("    ") and "(" not in line}
+        self.assertEqual(said, set(kiln.typing.__all__))
+
     def test_every_row_is_of_a_public_name(self):
         names = {name.split(".", 1)[1].replace("numpy.", "") for name, _ in public()}
         names |= {name.split(".")[-1] for name in names}
@@ -65,9 +84,14 @@ class Help(support.ServerTest):
     def test_every_example_works(self):
         parser = doctest.DocTestParser()
         runner = doctest.DocTestRunner(verbose=False, optionflags=doctest.ELLIPSIS)
-        with tempfile.TemporaryDirectory() as folder, mock.patch.dict(os.environ, {"KILN_KILND": str(support.KILND)}):
+        programs = {"KILN_KILND": str(support.KILND), "KILN_CLI": str(support.CLI)}
+        known = {"jax.": "kiln.jax" in NAMESPACES, "onnx.": "onnx" in globals()}
+        absent = tuple(name for name, is_known in known.items() if not is_known)
+        with tempfile.TemporaryDirectory() as folder, mock.patch.dict(os.environ, programs):
+            if "onnx." not in absent:
+                save_relu(folder + "/model.onnx")
             for name, row in kiln.help.ROWS.items():
-                if name.startswith("jax.") and "kiln.jax" not in NAMESPACES:
+                if name.startswith(absent):
                     continue
                 names = {
                     "kiln": kiln,

@@ -30,10 +30,11 @@ class Examples(unittest.TestCase):
         with support.running() as server, unittest.mock.patch.dict(os.environ, {"KILN_ADDR": server.address}):
             for example, size in TWINS.items():
                 with self.subTest(example.__name__), contextlib.redirect_stdout(io.StringIO()) as printed:
-                    theirs, ours, apart = example.main(size, rounds=1)
+                    theirs, ours, apart, nbytes = example.main(size, rounds=1)
                     self.assertEqual(len(printed.getvalue().splitlines()), 1)
                     self.assertGreater(min(theirs, ours), 0)
                     self.assertLess(apart, 1e-4)
+                    self.assertGreaterEqual(nbytes, 4 * size)
 
     def test_all_together(self):
         with contextlib.ExitStack() as stack:

@@ -1,4 +1,5 @@
-"""Three models trained with SGD, momentum and Adam: on one device and on four as jax's CPU trains them, within 1e-5."""
+"""Three models trained a hundred steps with SGD, momentum and Adam: on one device and on four as jax's CPU trains them,
+within 1e-5."""
 
 import unittest
 
@@ -8,6 +9,8 @@ from support_jax import DEVICES, JaxTest, jax
 if jax is not None:
     import kiln.jax
     import models
+
+STEPS = 100
 
 
 def trained(jitted, begin, weights, batches):
@@ -22,11 +25,10 @@ def trained(jitted, begin, weights, batches):
 class Models(JaxTest):
     def check(self, name):
         (step, begin), weights, make = models.MODELS[name]
-        batches = models.batches(make)
+        batches = models.batches(make, STEPS)
         wanted, losses = trained(jax.jit(step), begin, weights, batches)
-        self.assertGreater(
-            max(np.abs(a - b).max() for a, b in zip(wanted, map(np.asarray, jax.tree.leaves(begin(weights))))), 1e-3
-        )
+        begun = map(np.asarray, jax.tree.leaves(begin(weights)))
+        self.assertGreater(max(np.abs(a - b).max() for a, b in zip(wanted, begun)), 1e-2)
         for devices in ((), DEVICES):
             ours = (
                 kiln.jax.jit(step, devices=devices, split_argnums=1, deterministic=True)

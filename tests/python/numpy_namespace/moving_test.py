@@ -98,6 +98,15 @@ class Moving(agreement.Agreement):
             x,
         )
 
+    def test_shifts_of_numpy_fft_run_on_the_device(self):
+        shifts = [np.fft.fftshift, np.fft.ifftshift, lambda x: np.fft.fftshift(x, 1),
+                  lambda x: np.fft.ifftshift(x, axes=(0, -1))]  # fmt: skip
+        self.agree([(f, f) for f in shifts], CUBE)
+        self.refuses(ShapeError, "fftshift: no axis 3", kiln.jit(lambda x: np.fft.fftshift(x, 3)), CUBE)
+        frequencies = [lambda x: x * np.fft.fftfreq(4, 0.5), lambda x: x[0, 0, :3] * np.fft.rfftfreq(4)]
+        self.agree([(f, f) for f in frequencies], CUBE)
+        self.assertFalse(hasattr(knp, "fft"), "an extension of the standard is whole, or is not there")
+
     def test_what_makes_arrays(self):
         for made in MAKING:
             self.same(made(knp), made(np))

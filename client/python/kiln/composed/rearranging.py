@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, List, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Callable, List, Sequence, Tuple
 
 import numpy as np
 
@@ -291,3 +291,19 @@ def rot90(x: "Tensor", /, k: int = 1, axes: Any = (0, 1)) -> "Tensor":
     if turns == 1:
         return movement.swapaxes(flip(x, b), a, b)
     return flip(movement.swapaxes(x, a, b), b) if turns else x
+
+
+def fftshift(x: "Tensor", axes: Any = None) -> "Tensor":
+    """numpy.fft's: what is at place 0 of each axis (all) moved to its middle, size // 2."""
+    return _shifted(x, axes, lambda size: size // 2)
+
+
+def ifftshift(x: "Tensor", axes: Any = None) -> "Tensor":
+    """What fftshift moved, moved back."""
+    return _shifted(x, axes, lambda size: -(size // 2))
+
+
+def _shifted(x: "Tensor", axes: Any, by: Callable[[Any], Any]) -> "Tensor":
+    x = one("fftshift", x)
+    along = axes_of("fftshift", axes, x.ndim)
+    return roll(x, [by(x.shape[at]) for at in along], axis=along)

@@ -154,6 +154,7 @@ def cumsum(x: "Tensor", /, axis: Any = None, dtype: Any = None) -> "Tensor":
 
 
 def cumprod(x: "Tensor", /, axis: Any = None, dtype: Any = None) -> "Tensor":
+    """As numpy's: without an axis, of the flattened tensor."""
     return cumulative_prod(x if axis is not None else reshape(x, (x.size,)), axis=axis, dtype=dtype)
 
 

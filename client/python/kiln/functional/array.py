@@ -54,18 +54,22 @@ class Array(Standard, _Computing):
 
     @property
     def ndim(self) -> int:
+        """Axes."""
         return len(self.shape)
 
     @property
     def size(self) -> int:
+        """Elements."""
         return arrays.count_of(self.shape)
 
     @property
     def nbytes(self) -> int:
+        """Bytes of all elements."""
         return self._buffer.nbytes
 
     @property
     def itemsize(self) -> int:
+        """Bytes of one element."""
         return self.dtype.itemsize
 
     # -- to the host
@@ -82,6 +86,7 @@ class Array(Standard, _Computing):
         return self.numpy().item(*place)
 
     def tolist(self) -> Any:
+        """Nested lists of Python's numbers; of shape (), a number."""
         return self.numpy().tolist()
 
     def __float__(self) -> float:
@@ -187,6 +192,7 @@ class Array(Standard, _Computing):
         raise TypeError(_CHANGES)
 
     def copy(self) -> "Array":
+        """Another array of the same content, in memory of its own."""
         return Array(self.client, self.buffer.copy())
 
     # -- numpy's functions

@@ -44,14 +44,17 @@ class Held(OnDevice):
 
     @property
     def dtype(self) -> DType:
+        """Of its elements."""
         return self._buffer.dtype
 
     @property
     def shape(self) -> Tuple[int, ...]:
+        """The size of each axis."""
         return self._buffer.shape
 
     @property
     def device(self) -> str:
+        """Where it is, such as "CPU:0"."""
         return self._buffer.device
 
     def give_up(self, to: str) -> None:

@@ -8,6 +8,7 @@ from typing import Any, Dict, Optional
 _OURS: Dict[str, Any] = {}
 # Of numpy.linalg, for traced values: of arrays numpy computes these itself, and raises where a matrix has no answer.
 _LINALG: Dict[str, Any] = {}
+_FFT: Dict[str, Any] = {}
 # numpy's function of this name is not ours, but of other axes, or of other results.
 _APART = {"trace", "diagonal", "divmod", "select", "astype", "stack"}
 # Of numpy's functions that write, where they do; of those in Python their signatures tell, too.
@@ -29,6 +30,11 @@ def offer(functions: Dict[str, Any]) -> None:
 def offer_linalg(functions: Dict[str, Any]) -> None:
     """The same of numpy.linalg's, for traced values."""
     _LINALG.update(functions)
+
+
+def offer_fft(functions: Dict[str, Any]) -> None:
+    """The same of numpy.fft's, for arrays and traced values."""
+    _FFT.update(functions)
 
 
 def for_ufunc(ufunc: Any, method: str, named: Any) -> Optional[Any]:
@@ -61,7 +67,7 @@ def for_function(function: Any, args: Any, kwargs: Any, traced: bool = False) ->
     name = function.__name__
     if name in ("shape", "ndim", "size") and len(args) == 1 and not kwargs:
         return lambda x: getattr(x, name)
-    known = {"numpy": _OURS, "numpy.linalg": _LINALG if traced else {}}.get(function.__module__, {})
+    known = {"numpy": _OURS, "numpy.linalg": _LINALG if traced else {}, "numpy.fft": _FFT}.get(function.__module__, {})
     ours = known.get(name)
     if ours is not None:
         try:

@@ -11,9 +11,23 @@ from __future__ import annotations
 
 from typing import Any, Dict, Iterator, NamedTuple, Tuple
 
-from kiln.help import chance, elementwise, failures, making, moving, pairs, products, programs, reductions, samples
+from kiln.help import (
+    chance,
+    elementwise,
+    failures,
+    making,
+    modules,
+    moving,
+    pairs,
+    products,
+    programs,
+    reductions,
+    samples,
+)
 
-_THEMES = (chance, elementwise, failures, making, moving, pairs, products, programs, reductions, samples)
+_THEMES = (
+    chance, elementwise, failures, making, modules, moving, pairs, products, programs, reductions, samples,
+)  # fmt: skip
 
 
 class Row(NamedTuple):

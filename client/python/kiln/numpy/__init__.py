@@ -29,7 +29,7 @@ from kiln.dtypes import (
     uint64,
 )
 from kiln.functional.making import array
-from kiln.functional.names import offer as _offer, offer_linalg as _offer_linalg
+from kiln.functional.names import offer as _offer, offer_fft as _offer_fft, offer_linalg as _offer_linalg
 from kiln.help import describe as _describe
 from kiln.numpy import linalg, random
 from kiln.numpy.creation import (
@@ -62,7 +62,7 @@ from kiln.numpy.host import (
     unique_values,
 )
 from kiln.numpy.info import __array_namespace_info__
-from kiln.numpy.names import functions_by_name as _functions_by_name
+from kiln.numpy.names import functions_by_name as _functions_by_name, functions_of_fft as _functions_of_fft
 from kiln.numpy.types import can_cast, finfo, iinfo, isdtype, result_type
 
 __array_api_version__ = "2024.12"
@@ -73,6 +73,7 @@ globals().update(_functions)
 # numpy's functions of these names are ours for arrays and traced values: np.sort(x) is kiln.numpy.sort(x).
 _offer({**_functions, "argwhere": argwhere, "bincount": bincount, "repeat": repeat})
 _offer_linalg({name: getattr(linalg, name) for name in linalg.__all__})
+_offer_fft(_functions_of_fft())
 
 _parts = {"creation", "host", "info", "large", "names", "types"}  # whose functions are above
 __all__ = [name for name in dir() if not name.startswith("_") and name not in _parts]

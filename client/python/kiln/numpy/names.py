@@ -62,6 +62,11 @@ RENAMED = {
 }  # fmt: skip
 
 
+def functions_of_fft() -> Dict[str, Any]:
+    """What numpy.fft's functions of these names are; kiln.numpy has no fft, which would have to be the whole of it."""
+    return {name: dispatched(getattr(rearranging, name)) for name in ("fftshift", "ifftshift")}
+
+
 def functions_by_name() -> Dict[str, Any]:
     found = {name: dispatched(getattr(module, name)) for module, names in TABLE for name in names.split()}
     found.update({name: dispatched(raw) for name, raw in RENAMED.items()})

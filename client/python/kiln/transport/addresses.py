@@ -112,11 +112,19 @@ def absent(address: str) -> str:
 class Patience:
     """Of who waits for a server."""
 
-    def __init__(self, address: str, seconds: Optional[float] = None):
-        """So many are waited for one that is not there; without, BEGINNING."""
+    def __init__(self, address: str, seconds: Optional[float] = None, since: Optional[float] = None):
+        """So many are waited for one that is not there; without, BEGINNING, which `since` (time.monotonic) has begun."""
         self._address = address
-        self._end = time.monotonic() + (BEGINNING if seconds is None else seconds)
+        begun = time.monotonic() if since is None or seconds is not None else since
+        self._end = begun + (BEGINNING if seconds is None else seconds)
         self._asked = False
+
+    def at_once(self) -> Optional[KilnError]:
+        """As look(), where all patience was spent on others of a list; so that a long one takes no longer."""
+        return self._nobody(self.gone()) if time.monotonic() >= self._end else None
+
+    def _nobody(self, why: str) -> Optional[KilnError]:
+        return NoServer("no server is at %s: %s" % (self._address, why), remedy="is kilnd running there?") if why else None
 
     def gone(self) -> str:
         """Why there is nobody to wait for any more; "" if there may be."""
@@ -125,9 +133,9 @@ class Patience:
 
     def look(self, tls: bool) -> Optional[KilnError]:
         """As gone(), and asks who is there, once, whether he speaks TLS as this client does, or does not."""
-        why = self.gone()
-        if why:
-            return NoServer("no server is at %s: %s" % (self._address, why), remedy="is kilnd running there?")
+        nobody = self._nobody(self.gone())
+        if nobody is not None:
+            return nobody
         if self._asked or absent(self._address):
             return None
         self._asked = True

@@ -110,11 +110,14 @@ class Connection(ConnectionLike):
         if self.busy(name):
             await awaited(self._settled(name))
 
-    async def wait_until_ready(self, timeout: Optional[float]) -> None:
+    async def wait_until_ready(self, timeout: Optional[float], since: Optional[float] = None) -> None:
         """NoServer unless the server answers in time."""
-        ready, patience = asyncio.ensure_future(self.channel.channel_ready()), Patience(self.target, timeout)
+        ready, patience = asyncio.ensure_future(self.channel.channel_ready()), Patience(self.target, timeout, since)
         end = self._loop.time() + (ANSWERING if timeout is None else timeout)
         try:
+            error = await self._loop.run_in_executor(None, patience.at_once)
+            if error is not None:
+                raise error
             while not ready.done():
                 left = end - self._loop.time()
                 if left <= 0:

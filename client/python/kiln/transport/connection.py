@@ -293,12 +293,15 @@ class Connection(ConnectionLike):
         if self.busy(name):
             blocking(self._settled(name))
 
-    def wait_until_ready(self, timeout: Optional[float]) -> None:
+    def wait_until_ready(self, timeout: Optional[float], since: Optional[float] = None) -> None:
         """NoServer unless the server answers in time."""
-        reach, patience = Reach(self.channel), Patience(self.target, timeout)
+        reach, patience = Reach(self.channel), Patience(self.target, timeout, since)
         left = ANSWERING if timeout is None else timeout
         end = time.monotonic() + left
         try:
+            error = patience.at_once()
+            if error is not None:
+                raise error
             while left > 0:
                 if reach.within(min(EVERY, left)):
                     return

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import logging
+import time
 from typing import Any, Callable, List, NamedTuple, Optional, Sequence
 
 from kiln.errors import KilnError, NotFound, Unavailable, WrongVersion
@@ -38,11 +39,12 @@ class Opening(NamedTuple):
 
 def first(how: Opening, addresses: Sequence[str]) -> Waits[Any]:
     """A connection to the first address that answers, which may go on to the others. What it raises is of one, or
-    NoServer of all."""
+    NoServer of all; where each refuses connections, as soon as for one."""
     failed: List[KilnError] = []
+    begun = time.monotonic()
     for address in addresses:
         try:
-            connection = yield from _open(how.make(address), how)
+            connection = yield from _open(how.make(address), how, begun)
         except Unavailable as error:
             failed.append(error)
             continue
@@ -54,12 +56,12 @@ def first(how: Opening, addresses: Sequence[str]) -> Waits[Any]:
     raise several(failed)
 
 
-def _open(connection: Any, how: Opening, follow: bool = True) -> Waits[Any]:
+def _open(connection: Any, how: Opening, since: Optional[float] = None, follow: bool = True) -> Waits[Any]:
     """`connection` once it is known that the server will do; or another one, to the server that is behind its address."""
     timeout = ANSWERING if how.timeout is None else how.timeout
     direct = None
     try:
-        yield connection.wait_until_ready(how.timeout)
+        yield connection.wait_until_ready(how.timeout, since)
         server = yield connection.call("DeviceService.List", device_service_pb2.ListDevicesRequest(), timeout)
         check_version(server, connection.target)
         check_device(server, connection.target, connection.device)
