@@ -119,14 +119,19 @@ class TwoTenants(Served):
                 had["first"] = self.busy()
                 assert support.eventually(lambda: sum(self.busy().values()) - sum(had["first"].values()) > 2)
                 had["last"], had["weights"] = self.busy(), self.weights()
+                had["shares"] = {tenant: ratio for (_, tenant), ratio in self.samples("kiln_share_ratio").items()}
             finally:
                 stop.set()
 
         self.spread([watch, *(functools.partial(call, tenant) for tenant in ("light", "heavy") for _ in range(CALLERS))])
         self.assertEqual(wrong, [])
         got = {tenant: had["last"][tenant] - had["first"][tenant] for tenant in ("light", "heavy")}
-        self.assertGreater(got["heavy"] / got["light"], 3 * 0.8, got)
-        self.assertLess(got["heavy"] / got["light"], 3 * 1.2, got)
+        # What each had, over what its weight gives it for as long as it asked.
+        self.assertEqual(set(had["shares"]), {"light", "heavy"})
+        for tenant, ratio in had["shares"].items():
+            self.assertLess(abs(ratio - 1), 0.2, (tenant, had["shares"], got))
+        # By the clock it is 3 : 1 on a quiet machine, and more where other work has the cores.
+        self.assertGreater(got["heavy"] / got["light"], 2, got)
         self.assertEqual(had["weights"], before)
         self.assertEqual(before, (DEEP.bytes, DEEP.bytes))
 
