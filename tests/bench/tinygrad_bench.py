@@ -17,7 +17,7 @@ import sys
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE.parent / "python")]
+sys.path[:0] = [str(HERE.parent / "python"), str(HERE / "whole_models")]
 
 RUNS = ("T", "K", "L", "CPU")
 ROW = "%-9s %-4s %9s %9s %7s %9s %9s %9s %10s"

@@ -300,16 +300,12 @@ class Connection(ConnectionLike):
         end = time.monotonic() + left
         try:
             error = patience.at_once()
-            if error is not None:
-                raise error
-            while left > 0:
+            while error is None and left > 0:
                 if reach.within(min(EVERY, left)):
                     return
                 left = end - time.monotonic()
                 error = patience.look(self._secure)
-                if error is not None:
-                    raise error
-            raise self.no_server(timeout)
+            raise error or self.no_server(timeout)
         finally:
             reach.end()
 
