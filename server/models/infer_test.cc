@@ -140,6 +140,9 @@ TEST(ToRun, WhatIsWrongIsNamed) {
                   std::string("parameters.") + name, "there are no sequences");
   }
   ExpectRefused(spoilt([](auto& r) { r.clear_raw_input_contents(); }), code, "f", "raw_input_contents");
+  ExpectRefused(
+      spoilt([](auto& r) { (*r.mutable_inputs(2)->mutable_parameters())["binary_data_size"].set_int64_param(15); }),
+      code, "x", "15 bytes; 16 came");
 }
 
 TEST(ToRun, TakesWhatClientsAskWithEachRequest) {
