@@ -128,11 +128,8 @@ TEST(ToRun, WhatIsWrongIsNamed) {
   ExpectRefused(spoilt([](auto& r) { r.mutable_inputs(1)->mutable_contents()->add_int_contents(1); }), code, "k",
                 "one of the two");
   ExpectRefused(spoilt([](auto& r) { r.add_outputs()->set_name("w"); }), code, "w", "none of the model's");
-  ExpectRefused(spoilt([](auto& r) {
-                  r.add_outputs()->set_name("z");
-                  r.add_outputs()->set_name("z");
-                }),
-                code, "z", "twice");
+  const auto twice = [](auto& r) { r.add_outputs()->set_name("z"), r.add_outputs()->set_name("z"); };
+  ExpectRefused(spoilt(twice), code, "z", "twice");
   ExpectRefused(spoilt([](auto& r) { (*r.mutable_parameters())["priority"].set_int64_param(1); }), v1::NOT_IMPLEMENTED,
                 "parameters.priority", "priority");
   for (const char* name : {"sequence_id", "sequence_start", "sequence_end"}) {
@@ -140,9 +137,10 @@ TEST(ToRun, WhatIsWrongIsNamed) {
                   std::string("parameters.") + name, "there are no sequences");
   }
   ExpectRefused(spoilt([](auto& r) { r.clear_raw_input_contents(); }), code, "f", "raw_input_contents");
-  ExpectRefused(
-      spoilt([](auto& r) { (*r.mutable_inputs(2)->mutable_parameters())["binary_data_size"].set_int64_param(15); }),
-      code, "x", "15 bytes; 16 came");
+  const auto says_15 = [](auto& r) {
+    (*r.mutable_inputs(2)->mutable_parameters())["binary_data_size"].set_int64_param(15);
+  };
+  ExpectRefused(spoilt(says_15), code, "x", "15 bytes; 16 came");
 }
 
 TEST(ToRun, TakesWhatClientsAskWithEachRequest) {
