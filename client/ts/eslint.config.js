@@ -1,13 +1,16 @@
 // What tsc does not say: promises that nobody waits for, assertions that assert nothing, types that are lost on the way.
+import { fileURLToPath } from "node:url";
+
 import tseslint from "typescript-eslint";
 
+const here = fileURLToPath(new URL(".", import.meta.url));
 // node:test waits for its tests itself.
 const awaited = { from: "package", package: "node:test", name: ["test"] };
 
 export default tseslint.config(
   { ignores: ["dist/", "doc/", "src/gen/", "*.config.js"] },
   tseslint.configs.recommendedTypeChecked,
-  { languageOptions: { parserOptions: { projectService: true, tsconfigRootDir: import.meta.dirname } } },
+  { languageOptions: { parserOptions: { projectService: true, tsconfigRootDir: here } } },
   {
     rules: {
       "@typescript-eslint/no-floating-promises": ["error", { allowForKnownSafeCalls: [awaited] }],

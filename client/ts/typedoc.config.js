@@ -6,6 +6,8 @@ export default {
   out: "doc",
   excludeInternal: true,
   treatWarningsAsErrors: true,
+  // Links to lines of sources would want a repository that git knows the address of.
+  disableSources: true,
   // The protocol's messages are at home in proto/, and have no page here.
   validation: { notExported: false, invalidLink: true },
   // The generated messages have one of their own.

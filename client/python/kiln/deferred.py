@@ -18,6 +18,7 @@ import numpy as np
 from kiln import arrays, commands, encode
 from kiln.buffers import Buffer, type_request
 from kiln.errors import ConnectionLost, KilnError, Unavailable
+from kiln.transport import trace
 from kiln.waiting import blocking
 
 # What may wait: programs expected to run for so many nanoseconds, with so many bytes of results and of arguments.
@@ -164,7 +165,8 @@ class Deferred:
         with self._pipeline.order:
             if buffer._later is not self or content is None:
                 return
-            memory = self._connection.allocate(type_request(buffer.device, buffer.shape, buffer.dtype))
+            with trace.traceparent(None):  # a command: a call would wait for frees, which wait for this lock
+                memory = self._connection.allocate(type_request(buffer.device, buffer.shape, buffer.dtype))
             self._connection.live.add(memory.handle)
             buffer._handle, buffer._later = memory.handle, None
             blocking(self._connection._write_small(memory.handle, 0, arrays.byte_view(content)))

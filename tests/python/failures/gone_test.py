@@ -74,10 +74,13 @@ class Gone(unittest.TestCase):
                 (lambda: asyncio.run(awaited()), kiln.NoServer, "refuses connections"),
                 (client.devices, kiln.Unavailable, address),
             ):  # fmt: skip
-                begin = time.monotonic()
-                with self.subTest(words), self.assertRaisesRegex(error, words):
-                    use()
-                self.assertLess(time.monotonic() - begin, SOON)
+                took = []
+                while not took or took[-1] >= SOON and len(took) < 3:  # other work may have the cores for a while
+                    begin = time.monotonic()
+                    with self.subTest(words), self.assertRaisesRegex(error, words):
+                        use()
+                    took.append(time.monotonic() - begin)
+                self.assertLess(took[-1], SOON, took)
 
     def test_with_a_time_a_server_that_is_yet_to_begin_is_waited_for(self):
         folder = tempfile.TemporaryDirectory()

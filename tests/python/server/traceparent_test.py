@@ -98,13 +98,16 @@ class Traces(unittest.TestCase):
             self.assertEqual(self.methods(number).count("BufferService.Allocate"), 1, number)
 
     def test_what_is_no_traceparent(self):
-        for value in ("", "00", parent(1) + "\n", parent(1).upper(), parent(1)[1:], parent(1) + "0"):
+        later, zeros = "01" + parent(7)[2:], "00-%s-%s-01"
+        for value in ("", "00", parent(1) + "\n", parent(1).upper(), parent(1)[1:], parent(1) + "0", parent(1) + "-more",
+                      "ff" + parent(1)[2:], zeros % ("0" * 32, "1" * 16), zeros % ("1" * 32, "0" * 16)):  # fmt: skip
             with self.subTest(value), self.assertRaises(kiln.InvalidArgument) as raised:
                 with kiln.traceparent(value):
                     self.fail("it was taken")
             self.assertEqual(raised.exception.code, "BAD_ARGUMENT")
-        with kiln.traceparent(parent(7) + "-more"):
-            pass
+        for value in (later, later + "-more"):
+            with kiln.traceparent(value):
+                pass
 
 
 if __name__ == "__main__":

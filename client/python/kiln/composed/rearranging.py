@@ -295,15 +295,15 @@ def rot90(x: "Tensor", /, k: int = 1, axes: Any = (0, 1)) -> "Tensor":
 
 def fftshift(x: "Tensor", axes: Any = None) -> "Tensor":
     """numpy.fft's: what is at place 0 of each axis (all) moved to its middle, size // 2."""
-    return _shifted(x, axes, lambda size: size // 2)
+    return _shifted("fftshift", x, axes, lambda size: size // 2)
 
 
 def ifftshift(x: "Tensor", axes: Any = None) -> "Tensor":
     """What fftshift moved, moved back."""
-    return _shifted(x, axes, lambda size: -(size // 2))
+    return _shifted("ifftshift", x, axes, lambda size: -(size // 2))
 
 
-def _shifted(x: "Tensor", axes: Any, by: Callable[[Any], Any]) -> "Tensor":
-    x = one("fftshift", x)
-    along = axes_of("fftshift", axes, x.ndim)
+def _shifted(name: str, x: "Tensor", axes: Any, by: Callable[[Any], Any]) -> "Tensor":
+    x = one(name, x)
+    along = axes_of(name, axes, x.ndim)
     return roll(x, [by(x.shape[at]) for at in along], axis=along)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import collections
+import contextvars
 import weakref
 from typing import Any, Collection, Deque, Optional, Sequence, Tuple
 
@@ -159,7 +160,8 @@ class Connection(ConnectionLike):
         if handle in self.live and not self.closed:
             self._dropped.append(handle)
             try:
-                self._loop.call_soon_threadsafe(self._start_freeing)
+                # In no trace: whoever drops this one, others' handles go with it.
+                self._loop.call_soon_threadsafe(self._start_freeing, context=contextvars.Context())
             except RuntimeError:  # the loop is over
                 pass
 

@@ -16,8 +16,9 @@ from typing import Any, Iterator, Optional, Tuple
 
 from kiln.errors import InvalidArgument
 
-# A version, the trace, the caller's span, flags; what later versions add comes behind.
-_FORM = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}(-[!-~]*)?")
+# A version, the trace, the caller's span, flags; what later versions add comes behind. Zeros stand for no trace.
+_IDS = r"-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}"
+_FORM = re.compile("00%s|(?!00|ff)[0-9a-f]{2}%s(-[!-~]*)?" % (_IDS, _IDS))
 
 _current: "contextvars.ContextVar[Tuple[Tuple[str, Any], ...]]" = contextvars.ContextVar("kiln.traceparent", default=())
 
