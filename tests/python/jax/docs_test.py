@@ -8,7 +8,7 @@ from support_jax import jax, support
 import snippets
 
 
-@unittest.skipIf(jax is None, "jax 0.9 wants Python 3.11")
+@unittest.skipIf(jax is None, "jax 0.9 and 0.10 want Python 3.11")
 class Docs(unittest.TestCase):
     def test_every_snippet(self):
         snippets.check(self, support.ROOT / "docs" / "jax.md", at_least=6)

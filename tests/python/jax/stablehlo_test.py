@@ -9,7 +9,7 @@ if jax is not None:
     import stablehlo
 
 
-@unittest.skipIf(jax is None, "jax 0.9 wants Python 3.11")
+@unittest.skipIf(jax is None, "jax 0.9 and 0.10 want Python 3.11")
 class StableHlo(unittest.TestCase):
     def test_each_row_is_true(self):
         refused = set(" ".join(cases_test.REFUSED.values()).split())

@@ -20,6 +20,6 @@ except ImportError:
 DEVICES = ["CPU:%d" % n for n in range(4)]
 
 
-@unittest.skipIf(jax is None, "jax 0.9 wants Python 3.11")
+@unittest.skipIf(jax is None, "jax 0.9 and 0.10 want Python 3.11")
 class JaxTest(support.ServerTest):
     FLAGS = ("--cpu_devices=4",)
