@@ -20,6 +20,30 @@ absl::Span<UOp* const> Closes(const UOp* uop) {
   return {};
 }
 
+bool Reaches(UOp* root, const UOp* uop) {
+  const std::vector<UOp*> order = Toposort(root);
+  return std::find(order.begin(), order.end(), uop) != order.end();
+}
+
+// Whether it is the same in all iterations of a run, and at least 1.
+bool IsPositiveSize(UOp* uop) {
+  if (!uop->bounds().known || uop->bounds().min < 1) return false;
+  const std::vector<UOp*> order = Toposort(uop);
+  return std::none_of(order.begin(), order.end(),
+                      [](const UOp* node) { return node->op() == Op::RANGE || node->op() == Op::LOAD; });
+}
+
+// Whether it is `range`, or that times such sizes.
+bool IsTimesSizes(UOp* uop, const UOp* range) {
+  while (uop != range) {
+    if (uop->op() != Op::MUL) return false;
+    const bool first = Reaches(uop->src(0), range);
+    if (!IsPositiveSize(uop->src(first ? 1 : 0))) return false;
+    uop = uop->src(first ? 0 : 1);
+  }
+  return true;
+}
+
 }  // namespace
 
 absl::flat_hash_map<UOp*, RangeSet> OpenRanges(UOp* sink) {
@@ -43,11 +67,20 @@ std::optional<int64_t> StrideIn(UOp* index, UOp* range) {
       stride = term.coefficient;
       continue;
     }
-    for (UOp* uop : Toposort(term.node)) {
-      if (uop == range) return std::nullopt;
-    }
+    if (Reaches(term.node, range)) return std::nullopt;
   }
   return stride;
+}
+
+bool MovesEvenly(UOp* index, UOp* range) {
+  bool moves = false;
+  for (const auto& term : ToLinear(index).terms) {
+    if (term.node != range && !Reaches(term.node, range)) continue;
+    // One term alone: of two, one may take back the other's step.
+    if (moves || !IsTimesSizes(term.node, range)) return false;
+    moves = true;
+  }
+  return moves;
 }
 
 std::vector<UOp*> OutputRanges(const UOp* sink) {

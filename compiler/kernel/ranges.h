@@ -22,6 +22,10 @@ absl::flat_hash_map<UOp*, RangeSet> OpenRanges(UOp* sink);
 // if it is not linear in it.
 std::optional<int64_t> StrideIn(UOp* index, UOp* range);
 
+// Whether `index` moves along `range` by equal steps, and does move: by a number, or by a product of variables, each of
+// which is 1 at least.
+bool MovesEvenly(UOp* index, UOp* range);
+
 // The kernel's output loops, outermost first: those of the END under `sink`.
 std::vector<UOp*> OutputRanges(const UOp* sink);
 

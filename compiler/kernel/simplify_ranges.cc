@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "compiler/ir/build.h"
+#include "compiler/ir/polynomial.h"
 #include "compiler/rewrite/rewrite.h"
 #include "compiler/rules/symbolic.h"
 
@@ -55,8 +57,40 @@ UOp* CloseEverywhere(Graph& graph, UOp* sink, UOp* outer, UOp* inner, UOp* merge
   return sink;
 }
 
-// `sink` with loops `outer` and `inner` merged, or nullptr if it gets worse.
+// The same of two loops whose sizes are a matter of variables, by which there is nothing to divide: every place must be
+// a matter of the merged loop, and nothing else may have to do with the two.
+UOp* TryMergeVarying(Graph& graph, UOp* sink, UOp* outer, UOp* inner) {
+  const Polynomial inner_size = PolynomialOf(graph, inner->src(0));
+  const Polynomial size = PolynomialOf(graph, outer->src(0)) * inner_size;
+  if (!size.exact() || !size.Range().has_value()) return nullptr;
+  UOp* merged =
+      graph.Make(Op::RANGE, {FromPolynomial(graph, size)}, RangeArg{graph.NextId(), outer->arg_as<RangeArg>().type});
+  absl::flat_hash_map<UOp*, UOp*> places;
+  for (const UOp* uop : Toposort(sink)) {
+    if (uop->op() != Op::INDEX) continue;
+    Polynomial of_outer, of_inner, without, rest;
+    const Polynomial place = PolynomialOf(graph, uop->src(1));
+    if (!place.Split(outer, of_outer, without) || !without.Split(inner, of_inner, rest) ||
+        !of_outer.Equals(of_inner * inner_size))
+      return nullptr;
+    if (of_inner.terms().empty()) continue;
+    const Polynomial walked = of_inner * Polynomial::Atom(merged) + rest;
+    if (!walked.exact()) return nullptr;
+    places[uop->src(1)] = FromPolynomial(graph, walked);
+  }
+  UOp* rewired = CloseEverywhere(graph, sink, outer, inner, merged);
+  if (rewired == nullptr) return nullptr;
+  UOp* walked = Substitute(rewired, places, graph);
+  for (const UOp* uop : Toposort(walked)) {
+    if (uop == outer || uop == inner) return nullptr;
+  }
+  return walked;
+}
+
+// `sink` with loops `outer` and `inner` merged, or nullptr if it gets worse. Lanes lie along a loop whose size is a
+// number: that is not merged with one that varies.
 UOp* TryMerge(Graph& graph, UOp* sink, UOp* outer, UOp* inner, int divisions) {
+  if (!outer->src(0)->IsConst() && !inner->src(0)->IsConst()) return TryMergeVarying(graph, sink, outer, inner);
   if (!outer->src(0)->IsConst() || !inner->src(0)->IsConst()) return nullptr;
   const int64_t inner_size = inner->src(0)->const_int();
   const int64_t size = outer->src(0)->const_int() * inner_size;

@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include "absl/strings/str_cat.h"
 #include "compiler/ir/build.h"
+#include "compiler/ir/polynomial.h"
 
 namespace kiln::compiler {
 namespace {
@@ -35,6 +37,19 @@ class SimplifyRangesTest : public testing::Test {
     return loops;
   }
 
+  // A size of 1 to 64.
+  UOp* Variable(uint32_t slot) {
+    BufferArg arg;
+    arg.slot = slot;
+    arg.dtype = DType::kInt32;
+    arg.addrspace = AddrSpace::kAlu;
+    arg.name = absl::StrCat("n", slot);
+    arg.min = 1;
+    arg.max = 64;
+    return Cast(graph_, graph_.Make(Op::PARAM, {ShapeSource(graph_, {})}, arg), kIndexType);
+  }
+  UOp* Loop(UOp* size, AxisType type) { return graph_.Make(Op::RANGE, {size}, RangeArg{graph_.NextId(), type}); }
+
   Graph graph_;
 };
 
@@ -61,6 +76,41 @@ TEST_F(SimplifyRangesTest, ALoopThatAnotherReductionHasAloneStays) {
   UOp* other = Add(graph_, i, Mul(graph_, k, Idx(graph_, 8)));
   UOp* kernel = Kernel(Add(graph_, Sum(Load(1, 32, flat), i, j), Sum(Load(2, 16, other), i, k)));
   EXPECT_EQ(LoopsOfReductions(SimplifyRanges(graph_, kernel)), (std::vector<size_t>{2, 2}));
+}
+
+// x[(i * m + j) * 5], i < n, j < m.
+TEST_F(SimplifyRangesTest, TwoLoopsWhoseSizesVaryAreOne) {
+  UOp *n = Variable(8), *m = Variable(9);
+  UOp *i = Loop(n, AxisType::kReduce), *j = Loop(m, AxisType::kReduce);
+  const auto at = [&](UOp* width) {
+    return Add(graph_, Mul(graph_, Mul(graph_, i, width), Idx(graph_, 5)), Mul(graph_, j, Idx(graph_, 5)));
+  };
+  UOp* merged = SimplifyRanges(graph_, Kernel(Sum(Load(1, 64 * 64 * 5, at(m)), i, j)));
+  EXPECT_EQ(LoopsOfReductions(merged), std::vector<size_t>{1});
+  for (UOp* uop : Toposort(merged)) {
+    if (uop->op() == Op::RANGE) {
+      EXPECT_TRUE(PolynomialOf(graph_, uop->src(0)).Equals(PolynomialOf(graph_, n) * PolynomialOf(graph_, m)));
+    }
+  }
+  // Rows that are as far apart as there are of them are no neighbours.
+  UOp* apart = Kernel(Sum(Load(1, 64 * 64 * 5, at(n)), i, j));
+  EXPECT_EQ(SimplifyRanges(graph_, apart), apart);
+}
+
+TEST_F(SimplifyRangesTest, LoopsWhoseNumbersAreUsedStay) {
+  UOp *n = Variable(8), *m = Variable(9);
+  UOp *i = Loop(n, AxisType::kReduce), *j = Loop(m, AxisType::kReduce);
+  UOp* value = Load(1, 64 * 64, Add(graph_, Mul(graph_, i, m), j));
+  UOp* kernel = Kernel(Sum(Add(graph_, value, Cast(graph_, j, DType::kFloat32)), i, j));
+  EXPECT_EQ(SimplifyRanges(graph_, kernel), kernel);
+}
+
+// Lanes lie along the one.
+TEST_F(SimplifyRangesTest, ALoopOfANumberStaysBesideOneThatVaries) {
+  UOp* n = Variable(8);
+  UOp *i = Loop(n, AxisType::kReduce), *j = Loop(4, AxisType::kReduce);
+  UOp* kernel = Kernel(Sum(Load(1, 64 * 4, Add(graph_, Mul(graph_, i, Idx(graph_, 4)), j)), i, j));
+  EXPECT_EQ(SimplifyRanges(graph_, kernel), kernel);
 }
 
 }  // namespace

@@ -87,8 +87,7 @@ std::optional<Product> ProductIn(UOp* sink, const v1::Target& target) {
     product.sizes.push_back(size->IsConst() ? size->const_int() : LikelySize(size->bounds()));
     product.store.push_back(StrideIn(store->src(0)->src(1), axis));
     // Where it stores must be a matter of its loops alone: then no two iterations store to one place.
-    const bool output = product.store.size() <= product.outputs;
-    if (output && (!product.store.back().has_value() || *product.store.back() == 0)) return std::nullopt;
+    if (product.store.size() <= product.outputs && !MovesEvenly(store->src(0)->src(1), axis)) return std::nullopt;
   }
   for (UOp* root : operands) {
     const RangeSet open = OpenRanges(root).at(root);

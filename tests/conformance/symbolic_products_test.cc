@@ -1,84 +1,11 @@
 // Products and convolutions of which each run says how many rows or images there are: tiled and packed as those of
 // numbers are, for every number the interpreter's values.
-#include <gtest/gtest.h>
-
-#include <string>
-#include <vector>
-
-#include "absl/strings/str_cat.h"
-#include "client/cpp/graph.h"
-#include "client/cpp/ops.h"
-#include "compiler/compile.h"
-#include "runtime/hal/device.h"
-#include "tests/support/arguments.h"
-#include "tests/support/compare.h"
-#include "tests/support/engines/cpu_engine.h"
-#include "tests/support/engines/interp_engine.h"
+#include "tests/conformance/symbolic_programs.h"
 
 namespace kiln::testing {
 namespace {
 
-using client::Size;
-using client::Sizes;
-using client::Tensor;
-
-constexpr uint32_t kCount = 9;  // the slot of what varies
-constexpr int64_t kMost = 11;
-
-class SymbolicProducts : public ::testing::Test {
- protected:
-  // What `program` makes of parameters of these shapes, the second of which is a constant in half of the compiles.
-  // -1 is what varies.
-  template <typename Program>
-  void Check(const std::string& name, const std::vector<std::vector<int64_t>>& shapes, Program program) {
-    client::Graph graph;
-    const Size count = graph.Variable(kCount, 1, kMost, "count");
-    std::vector<Tensor> inputs;
-    for (const std::vector<int64_t>& shape : shapes) {
-      Sizes sizes;
-      for (const int64_t size : shape) sizes.push_back(size < 0 ? count : Size(size));
-      inputs.push_back(graph.Param(static_cast<uint32_t>(inputs.size()), v1::FLOAT32, sizes));
-    }
-    graph.Output(program(inputs));
-    const auto built = graph.Build();
-    ASSERT_TRUE(built.ok()) << built.status();
-    struct Run {
-      compiler::VariableValues values;
-      compiler::HostTensors arguments;
-      compiler::InterpResult want;
-    };
-    std::vector<Run> runs;
-    for (const int64_t number : {int64_t{1}, int64_t{2}, int64_t{5}, kMost}) {
-      const compiler::VariableValues values = {{kCount, number}};
-      const auto arguments = RandomArguments(*built, static_cast<uint64_t>(number), values);
-      ASSERT_TRUE(arguments.ok()) << arguments.status();
-      const auto want = RunInterpreted(*built, *arguments, values);
-      ASSERT_TRUE(want.ok()) << want.status();
-      runs.push_back({values, *arguments, *want});
-    }
-    for (const bool small : {false, true}) {
-      for (const bool constant : {false, true}) {
-        SCOPED_TRACE(absl::StrCat(name, small ? ", a small L2, three cores" : "", constant ? ", packed" : ""));
-        CpuEngine& engine = small ? several_ : one_;
-        compiler::Options options;
-        if (constant) options.constants = {1};
-        v1::Target target = engine.device().target();
-        target.mutable_tuning()->set_l2_bytes(small ? 32 << 10 : 1 << 20);
-        const auto executable = compiler::Compile(*built, target, options);
-        ASSERT_TRUE(executable.ok()) << executable.status();
-        const auto loaded = engine.Load(*executable);
-        ASSERT_TRUE(loaded.ok()) << loaded.status();
-        for (const Run& run : runs) {
-          const auto got = engine.RunLoaded(*loaded, run.arguments, run.values);
-          ASSERT_TRUE(got.ok()) << got.status();
-          EXPECT_EQ(CompareOutcomes(*got, run.want, {.zero_signs = false}), "") << run.values.at(kCount);
-        }
-      }
-    }
-  }
-
-  CpuEngine one_{1}, several_{3};
-};
+class SymbolicProducts : public SymbolicPrograms {};
 
 TEST_F(SymbolicProducts, OfRows) {
   const auto product = [](const auto& in) { return client::Relu(client::Matmul(in[0], in[1])); };

@@ -13,10 +13,13 @@
 namespace kiln::compiler {
 namespace {
 
+constexpr int64_t kFewestVaryingLanes = 8;  // that a loop whose size each run decides must be able to have
+
 // How one LOAD or STORE moves along each axis.
 struct Access {
   bool store = false;
-  bool reduced = false;  // a LOAD inside a REDUCE
+  bool reduced = false;   // a LOAD inside a REDUCE
+  bool computed = false;  // a STORE to a place that is more than even steps along the loops
   std::vector<std::optional<int64_t>> strides;
 };
 
@@ -46,7 +49,12 @@ Survey SurveyOf(UOp* sink) {
       Access access;
       access.store = store;
       access.reduced = load && reduced.contains(uop);
-      for (UOp* axis : survey.axes) access.strides.push_back(StrideIn(uop->src(0)->src(1), axis));
+      UOp* place = uop->src(0)->src(1);
+      for (UOp* axis : survey.axes) {
+        access.strides.push_back(StrideIn(place, axis));
+        const bool output = access.strides.size() <= survey.outputs;
+        access.computed |= store && output && !access.strides.back().has_value() && !MovesEvenly(place, axis);
+      }
       survey.accesses.push_back(std::move(access));
     }
     if (load || (IsElementwise(uop->op()) && uop->dtype() != kIndexType)) {
@@ -58,7 +66,7 @@ Survey SurveyOf(UOp* sink) {
   return survey;
 }
 
-// 0 where it depends on variables: such an axis stays a loop.
+// 0 where it depends on variables.
 int64_t SizeOf(const Survey& survey, size_t axis) {
   const UOp* bound = survey.axes[axis]->src(0);
   return bound->IsConst() ? bound->const_int() : 0;
@@ -75,10 +83,7 @@ bool StoresToOnePlace(const Survey& survey, size_t axis) {
 // Whether where it stores is computed: then two iterations may store to one place,
 // and the later one must win, in every run.
 bool Scatters(const Survey& survey) {
-  return std::any_of(survey.accesses.begin(), survey.accesses.end(), [&survey](const Access& a) {
-    const auto outputs_end = a.strides.begin() + static_cast<int64_t>(survey.outputs);
-    return a.store && std::find(a.strides.begin(), outputs_end, std::nullopt) != outputs_end;
-  });
+  return std::any_of(survey.accesses.begin(), survey.accesses.end(), [](const Access& a) { return a.computed; });
 }
 
 // How badly memory is walked if lanes run along `axis`: 0 if every access is
@@ -109,14 +114,22 @@ int ReuseAlong(const Survey& survey, size_t axis, size_t lane) {
   return reuse;
 }
 
-std::optional<size_t> BestLaneAxis(const Survey& survey) {
+// Whether its size depends on variables, and is enough for a vector in some runs.
+bool MayFillLanes(const Survey& survey, size_t axis) {
+  const UOp* size = survey.axes[axis]->src(0);
+  return !size->IsConst() && size->bounds().max >= kFewestVaryingLanes;
+}
+
+// The axis along which lanes walk memory best, among those whose size is a number, or those whose is not.
+std::optional<size_t> BestLaneAxis(const Survey& survey, bool varying) {
   std::optional<size_t> best;
   int best_cost = 0;
   for (size_t axis = 0; axis < survey.axes.size(); ++axis) {
-    if (SizeOf(survey, axis) < 2 || !WalksContiguously(survey, axis) || StoresToOnePlace(survey, axis)) continue;
+    if (varying ? !MayFillLanes(survey, axis) : SizeOf(survey, axis) < 2) continue;
+    if (!WalksContiguously(survey, axis) || StoresToOnePlace(survey, axis)) continue;
     int cost = 2 * LaneCost(survey, axis);
     if (axis >= survey.outputs) cost += 1;  // lanes of a reduction must be reduced at the end
-    if (SizeOf(survey, axis) < 4) cost += 2;
+    if (!varying && SizeOf(survey, axis) < 4) cost += 2;
     if (!best.has_value() || cost < best_cost || (cost == best_cost && axis < survey.outputs)) {
       best = axis;
       best_cost = cost;
@@ -136,10 +149,12 @@ class Chooser {
   }
 
   std::vector<OptOp> Run() {
-    if (const std::optional<size_t> lane = BestLaneAxis(survey_)) {
+    if (const std::optional<size_t> lane = BestLaneAxis(survey_, /*varying=*/false)) {
       // Tiles take the lower dimensions, lanes the last one.
       if (survey_.reduces) Tile(*lane);
       Vectorize(*lane);
+    } else if (const std::optional<size_t> varies = BestLaneAxis(survey_, /*varying=*/true)) {
+      VectorizeVarying(*varies);
     }
     if (survey_.outputs > 0 && !Scatters(survey_)) opts_.push_back({OptOp::kThread, 0});
     return opts_;
@@ -180,6 +195,13 @@ class Chooser {
       return;
     }
     Split(lane, 1, AxisType::kUnroll);
+  }
+
+  // The last vector is masked, whichever it is in a run.
+  void VectorizeVarying(size_t lane) {
+    const AxisType type = lane < survey_.outputs ? AxisType::kUpcast : AxisType::kUnroll;
+    opts_.push_back({OptOp::kPadTo, static_cast<int>(lane), lanes_});
+    opts_.push_back({OptOp::kSplit, static_cast<int>(lane), lanes_, type, dimension_});
   }
 
   // Several vectors at once hide latency where a kernel does little.

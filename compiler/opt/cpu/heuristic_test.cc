@@ -109,6 +109,53 @@ std::string Rows(int64_t least, int64_t most, int64_t columns) {
                           least, most, columns);
 }
 
+// out[i] = the sum over j of x[i * n + j], i < n, for any n up to `most`.
+std::string SumsOfAnyLength(int64_t most) {
+  return absl::Substitute(R"(
+    0 STACK : weakint []
+    1 PARAM : int32 [0] slot=2 space=ALU name="n" min=1 max=$0
+    2 CAST : int64 [1] to=int64
+    3 RANGE : int64 [2] range=(0) type=LOOP
+    4 CONST : weakint [] 1048576
+    5 STACK : weakint [4]
+    6 PARAM : float32 [5] slot=0
+    7 INDEX [6, 3]
+    8 RANGE : int64 [2] range=(1) type=REDUCE
+    9 PARAM : float32 [5] slot=1
+    10 MUL : int64 [3, 2]
+    11 ADD : int64 [10, 8]
+    12 INDEX [9, 11]
+    13 LOAD [12]
+    14 REDUCE [13, 8] ADD axes=()
+    15 STORE [7, 14]
+    16 END [15, 3]
+    17 SINK [16] kernel name="sums"
+  )",
+                          most);
+}
+
+// out[i, j] = x[i, j] + x[i, j], i < n, j < n, for any n up to 64.
+constexpr char kDoubledSquare[] = R"(
+    0 STACK : weakint []
+    1 PARAM : int32 [0] slot=2 space=ALU name="n" min=1 max=64
+    2 CAST : int64 [1] to=int64
+    3 RANGE : int64 [2] range=(0) type=LOOP
+    4 RANGE : int64 [2] range=(1) type=LOOP
+    5 CONST : weakint [] 1048576
+    6 STACK : weakint [5]
+    7 PARAM : float32 [6] slot=0
+    8 MUL : int64 [3, 2]
+    9 ADD : int64 [8, 4]
+    10 INDEX [7, 9]
+    11 PARAM : float32 [6] slot=1
+    12 INDEX [11, 9]
+    13 LOAD [12]
+    14 ADD [13, 13]
+    15 STORE [10, 14]
+    16 END [15, 3, 4]
+    17 SINK [16] kernel name="doubled"
+  )";
+
 // Four vectors an iteration.
 TEST_F(HeuristicTest, NeighboursAreLanes) { EXPECT_EQ(Chosen(Doubled(4096, 1)), "SPLIT(0, 32, UPCAST); THREAD(0)"); }
 TEST_F(HeuristicTest, WhatFitsNoVectorStaysALoop) { EXPECT_EQ(Chosen(Doubled(1, 1)), "THREAD(0)"); }
@@ -135,9 +182,18 @@ TEST_F(HeuristicTest, OfFewColumnsTheRowsAreShared) {
             "SPLIT(1, 2, UPCAST, dim 1); THREAD(0)");
 }
 // An iteration over the columns would go through all of them.
-TEST_F(HeuristicTest, RowsThatMayBeVeryManyStayALoop) {
-  EXPECT_EQ(Chosen(Rows(1, 10'000'000, 1024)), "SPLIT(1, 32, UPCAST); THREAD(0)");
+TEST_F(HeuristicTest, RowsThatMayBeVeryManyAreShared) {
+  EXPECT_EQ(Chosen(Rows(1, 10'000'000, 1024)),
+            "PADTO(0, 4, clamp); PADTO(1, 24); SPLIT(0, 4, UPCAST); SPLIT(1, 8, UPCAST, dim 2); "
+            "SPLIT(1, 3, UPCAST, dim 1); THREAD(0)");
 }
+// The last vector is masked.
+TEST_F(HeuristicTest, NeighboursThatEachRunCountsAreLanes) {
+  EXPECT_EQ(Chosen(SumsOfAnyLength(64)), "PADTO(1, 8); SPLIT(1, 8, UNROLL); THREAD(0)");
+  EXPECT_EQ(Chosen(SumsOfAnyLength(1 << 20)), "PADTO(1, 32); SPLIT(1, 32, UNROLL); THREAD(0)");
+  EXPECT_EQ(Chosen(kDoubledSquare), "PADTO(1, 8); SPLIT(1, 8, UPCAST); THREAD(0)");
+}
+TEST_F(HeuristicTest, OfTooFewNeighboursThereAreNoLanes) { EXPECT_EQ(Chosen(SumsOfAnyLength(3)), "THREAD(0)"); }
 
 }  // namespace
 }  // namespace kiln::compiler

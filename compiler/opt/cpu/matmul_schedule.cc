@@ -34,7 +34,7 @@ class Scheduler {
     if (tile.copy && tile.depth == 0) MoveNeighboursInside(tile);
 
     if (tile.panels > 0) return RunTiles(tile, blocks, panels);
-    if (RowsAreShared(tile, panels)) {
+    if (RowsAreShared(machine_, product_, tile)) {
       Move(tile.row, 0);
       Move(tile.column, product_.outputs - 1);
       if (tile.copy) Copy(tile, static_cast<int64_t>(product_.outputs) - 1);
@@ -144,15 +144,6 @@ class Scheduler {
     }
   }
 
-  // Iterations of the other loops of the output whose sizes are numbers.
-  int64_t Batches(const MatmulTile& tile) const { return OuterIterations(product_, tile, {}); }
-
-  // Whether the rows are what threads take turns at, however many a run has: there are too few columns.
-  bool RowsAreShared(const MatmulTile& tile, int64_t panels) const {
-    const auto varying = std::count(product_.varies.begin(), product_.varies.end(), true);
-    return product_.varies[tile.row] && varying == 1 && panels * Batches(tile) < std::max<int64_t>(2, machine_.cores);
-  }
-
   // Moves the output loop `axis` to place `to`, and those between one place on.
   void Move(size_t axis, size_t to) {
     auto from = static_cast<size_t>(std::find(order_.begin(), order_.end(), axis) - order_.begin());
@@ -240,7 +231,8 @@ int64_t FewestParts(const Machine& machine, const Product& product, const Matmul
   return least;
 }
 
-double IterationWork(const Machine& machine, const Product& product, const MatmulTile& tile) {
+// Operations of an iteration of a loop over columns, at most.
+double ColumnsWork(const Machine& machine, const Product& product, const MatmulTile& tile) {
   double rows = 1;
   if (!product.varies[tile.row]) {
     const int64_t blocks = CeilDiv(product.Size(tile.row), tile.rows);
@@ -248,6 +240,19 @@ double IterationWork(const Machine& machine, const Product& product, const Matmu
   }
   return 2.0 * product.most_varying * rows * static_cast<double>(tile.columns) *
          static_cast<double>(product.ReducedSize());
+}
+
+bool RowsAreShared(const Machine& machine, const Product& product, const MatmulTile& tile) {
+  if (!product.varies[tile.row] || std::count(product.varies.begin(), product.varies.end(), true) != 1) return false;
+  const int64_t panels = CeilDiv(product.Size(tile.column), tile.columns);
+  const int64_t turns = panels * OuterIterations(product, tile, {});
+  return turns < std::max<int64_t>(2, machine.cores) || ColumnsWork(machine, product, tile) > kMaxIterationWork;
+}
+
+double IterationWork(const Machine& machine, const Product& product, const MatmulTile& tile) {
+  if (!RowsAreShared(machine, product, tile)) return ColumnsWork(machine, product, tile);
+  return 2.0 * static_cast<double>(tile.rows * OuterIterations(product, tile, {})) *
+         static_cast<double>(product.Size(tile.column)) * static_cast<double>(product.ReducedSize());
 }
 
 std::vector<OptOp> ScheduleMatmul(const Machine& machine, const Product& product, const MatmulTile& tile,

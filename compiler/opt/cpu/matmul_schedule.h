@@ -50,7 +50,10 @@ int64_t LeastParts(const Machine& machine, const Product& product, const MatmulT
 // The fewest parts of the `blocks` of rows with which no iteration of what is shared out is longer than
 // kMaxIterationWork, if there are such: IterationWork says what is left.
 int64_t FewestParts(const Machine& machine, const Product& product, const MatmulTile& tile, int64_t blocks);
-// Operations of such an iteration, at most.
+// Whether the rows are what threads take turns at, however many a run has: there are too few columns, or a run may have
+// so many rows that an iteration over columns would be too long.
+bool RowsAreShared(const Machine& machine, const Product& product, const MatmulTile& tile);
+// Operations of an iteration of what is shared out, at most.
 double IterationWork(const Machine& machine, const Product& product, const MatmulTile& tile);
 
 // `opts`, which made `product`, and behind them those of the tile.

@@ -40,12 +40,17 @@ std::optional<int> LaneCost(const LoopBody& body, UOp* range) {
   return cost;
 }
 
+// Of a loop whose size each run decides, as many as it can have.
+int64_t LikelyIterations(const UOp* range) {
+  return range->src(0)->IsConst() ? Iterations(range) : static_cast<int64_t>(range->src(0)->bounds().max);
+}
+
 // The range among `ranges` whose lanes walk memory best.
 UOp* BestLane(const LoopBody& body, absl::Span<UOp* const> ranges) {
   UOp* best = nullptr;
   int best_cost = 0;
   for (UOp* range : ranges) {
-    if (Iterations(range) < 4) continue;
+    if (LikelyIterations(range) < 4) continue;
     const std::optional<int> cost = LaneCost(body, range);
     if (!cost.has_value() || (best != nullptr && *cost >= best_cost)) continue;
     best = range;
@@ -97,7 +102,7 @@ class ReductionChooser {
     // A STORE to a computed place: the last iteration must win.
     const UOp* store = StoreOf();
     for (UOp* range : output_.ranges) {
-      if (!StrideOf(store, range).has_value()) return opts_;
+      if (StrideOf(store, range) != 0 && !MovesEvenly(PlaceOf(store), range)) return opts_;
     }
     if (!output_.ranges.empty() && threads_) opts_.push_back({OptOp::kThread, 0});
     return opts_;
@@ -219,6 +224,7 @@ class ReductionChooser {
     const int axis = AxisOf(range);
     const int64_t size = Iterations(range);
     const int64_t lanes = std::max<int64_t>(1, vector_bytes_ / body.widest);
+    if (size == 0) return SplitVarying(axis, range, lanes, type, most);
     int64_t amount = 0;
     for (int64_t vectors = most; vectors > 1 && amount == 0; vectors /= 2) {
       if (static_cast<int64_t>(body.work) * vectors > kMaxWork) continue;
@@ -234,6 +240,16 @@ class ReductionChooser {
     opts_.push_back({OptOp::kSplit, axis, amount, type, 0});
   }
 
+  // The last vectors are masked, whichever they are in a run: few where a row cannot be long.
+  void SplitVarying(int axis, const UOp* range, int64_t lanes, AxisType type, int64_t most) {
+    const int64_t vectors =
+        std::clamp<int64_t>(LikelyIterations(range) / (kShortRow * lanes), 1, std::min<int64_t>(most, 4));
+    opts_.push_back({OptOp::kPadTo, axis, vectors * lanes});
+    opts_.push_back({OptOp::kSplit, axis, vectors * lanes, type, 0});
+  }
+
+  // Vectors of a row, up to which it is read one at a time.
+  static constexpr int64_t kShortRow = 32;
   // Nodes of one iteration of a loop, beyond which several vectors hide nothing more.
   static constexpr int64_t kMaxWork = 96;
   // Each is a stream that the processor fetches ahead by itself; more of them it loses.
