@@ -161,7 +161,7 @@ class Adapter:
 
     def model(self, ask):
         model = self.served[ask["as"]] = self.client.model(ask["name"], ask.get("version", ""))
-        sides = {side: [{"name": row.name, "dtype": row.dtype.name, "shape": list(row.shape)} for row in getattr(model, side)]
+        sides = {side: [{"name": row.name, "dtype": row.dtype and row.dtype.name, "shape": list(row.shape)} for row in getattr(model, side)]
                  for side in ("inputs", "outputs")}  # fmt: skip
         return {"ready": model.ready(), "versions": list(model.versions), **sides}
 
