@@ -71,10 +71,13 @@ def encoded(data):
 
 
 def tensor(written):
-    """{"dtype", "values", "hex" or "zeros" (how many), "shape"?} as adapters have it."""
+    """{"dtype", "values", "hex", "zeros" (how many) or "range" (so many from 0 on, `times` and `plus` a number), "shape"?}
+    as adapters have it."""
     dtype = written["dtype"]
     if "zeros" in written:
         written = dict(written, values=[0] * written["zeros"])
+    if "range" in written:
+        written = dict(written, values=np.arange(written["range"]) * written.get("times", 1) + written.get("plus", 0))
     if "hex" in written:
         data, count = bytes.fromhex(written["hex"]), len(written["hex"]) // 2 // kiln.dtype(dtype).itemsize
     else:

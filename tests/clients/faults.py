@@ -7,6 +7,7 @@ the case fail that it names, or the suite would not notice.
 import grpc
 
 from kiln import errors
+from kiln.inference import grpc_service_pb2
 from kiln.v1 import buffer_service_pb2, device_service_pb2, error_pb2, kernel_service_pb2, tensor_pb2
 from wire_proxy import Cut, Rule
 
@@ -40,7 +41,7 @@ class HandsOn(Rule):
 class LosesAnswers(Rule):
     """The first answer of these calls is lost; what they asked for has happened."""
 
-    METHODS = ("KernelService.Compile", "KernelService.Execute")
+    METHODS = ("KernelService.Compile", "KernelService.Execute", "GRPCInferenceService.ModelInfer")
 
     def answer(self, method, message, call):
         if method in self.METHODS and call["number"] == 1:
@@ -76,12 +77,13 @@ class EndsToken(EndsStream):
 
 
 class IsBusy(Rule):
-    """Refuses to compile, and says when to come again; `most` times."""
+    """Refuses to compile, and to run models, and says when to come again; `most` times."""
 
+    METHODS = ("KernelService.Compile", "GRPCInferenceService.ModelInfer")
     most = 2
 
     def answer(self, method, message, call):
-        if method == "KernelService.Compile" and call["number"] <= self.most:
+        if method in self.METHODS and call["number"] <= self.most:
             raise Refused(grpc.StatusCode.RESOURCE_EXHAUSTED, "too many compilations", code=error_pb2.QUOTA_EXCEEDED,
                           limit="compiles_at_once", limit_value=1, used=1, retry_after_ms=10)  # fmt: skip
         return [message]
@@ -154,10 +156,51 @@ class WrongHash(Rule):
         return [message]
 
 
+class Infers(Rule):
+    """Changes what models answer, by call or stream."""
+
+    def changed(self, said):
+        """`said`, a ModelInferResponse, becomes another."""
+
+    def answer(self, method, message, call):
+        if method == "GRPCInferenceService.ModelInfer":
+            said = grpc_service_pb2.ModelInferResponse.FromString(message)
+            self.changed(said)
+        elif method == "GRPCInferenceService.ModelStreamInfer":
+            said = grpc_service_pb2.ModelStreamInferResponse.FromString(message)
+            if not said.error_message:
+                self.changed(said.infer_response)
+        else:
+            return [message]
+        return [said.SerializeToString()]
+
+
+class LosesContents(Infers):
+    """The last output comes without its elements."""
+
+    def changed(self, said):
+        del said.raw_output_contents[-1]
+
+
+class HalvesContents(Infers):
+    """The last output comes with half of its elements."""
+
+    def changed(self, said):
+        last = said.raw_output_contents[-1]
+        said.raw_output_contents[-1] = last[: len(last) // 2]
+
+
+class NewDtype(Infers):
+    """The last output has a dtype that no client knows."""
+
+    def changed(self, said):
+        said.outputs[-1].datatype = "FP4"
+
+
 FAULTS = {
     rule.__name__: rule
     for rule in (HandsOn, LosesAnswers, AnswersTwice, EndsStream, EndsToken, IsBusy, StaysBusy, GivesHalf, IsNewer,
-                 SaysMore, SaysLess, WrongHash)  # fmt: skip
+                 SaysMore, SaysLess, WrongHash, LosesContents, HalvesContents, NewDtype)  # fmt: skip
 }
 
 
@@ -285,6 +328,34 @@ class ForgetsWhoAsks(Rule):
         return [pair for pair in pairs if pair[0] not in ("authorization", "kiln-session-bin")]
 
 
+class FlipsOutputs(Infers):
+    """One bit of each output of a model is another."""
+
+    def changed(self, said):
+        said.raw_output_contents[:] = [bytes([data[0] ^ 1]) + data[1:] for data in said.raw_output_contents]
+
+
+class SwapsOutputs(Infers):
+    """A model's outputs have each other's names."""
+
+    def changed(self, said):
+        names = [row.name for row in said.outputs]
+        for row, name in zip(said.outputs, names[::-1]):
+            row.name = name
+
+
+class ForgetsSequences(Rule):
+    """Each request of a sequence is told to be its first."""
+
+    def request(self, method, message, call):
+        if method == "GRPCInferenceService.ModelInfer":
+            said = grpc_service_pb2.ModelInferRequest.FromString(message)
+            if "sequence_id" in said.parameters:
+                said.parameters["sequence_start"].bool_param = True
+            return [said.SerializeToString()]
+        return [message]
+
+
 class WrongShapes(Rule):
     """Shapes of inline results come in reverse."""
 
@@ -324,4 +395,7 @@ MUTANTS = {
     ForgetsWhoAsks: "session.handles_are_its_own",
     WrongShapes: "arrays.shape_is_kept",
     IgnoresOffsets: "transfer.offsets",
+    FlipsOutputs: "models.infer",
+    SwapsOutputs: "models.several_inputs_and_outputs",
+    ForgetsSequences: "models.sequence",
 }

@@ -119,13 +119,17 @@ def _is_written(name, part):
 
 
 def compare(wanted, said, where, close=0.0):
-    """Failed unless `said` has all that is wanted; "*" is anything but nothing, ["≥", x] what has x's among it."""
-    if isinstance(wanted, dict) and "dtype" in wanted and ("values" in wanted or "hex" in wanted):
+    """Failed unless `said` has all that is wanted; "*" is anything but nothing, ["≥", x] what has x's among it, and null
+    what must not be there."""
+    if isinstance(wanted, dict) and "dtype" in wanted and {"values", "hex", "range"} & set(wanted):
         return compare_tensors(cases.tensor(wanted), said, where, close)
     if isinstance(wanted, dict):
         for name, part in wanted.items():
-            if not isinstance(said, dict) or name not in said:
-                raise Failed("%s has no %s: %s" % (where, name, short(said)))
+            there = isinstance(said, dict) and name in said
+            if there == (part is None):
+                raise Failed("%s has %s %s: %s" % (where, "a" if there else "no", name, short(said)))
+            if part is None:
+                continue
             compare(part, said[name], "%s.%s" % (where, name), close)
     elif isinstance(wanted, list) and wanted[:1] == ["≥"]:
         if not set(wanted[1]) <= set(said):

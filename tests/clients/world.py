@@ -19,6 +19,8 @@ from wire_proxy import WireProxy
 
 import kiln
 
+READY = b"\x08\x01"  # a message whose first field is true
+
 
 class Servers:
     """Those of one run of the suite, by their flags. close() stops them."""
@@ -34,6 +36,13 @@ class Servers:
             if "shared" not in self._kept:
                 self._kept["shared"] = support.Server("--cpu_devices=2")
             return self._kept["shared"]
+
+    def models(self):
+        """The same, over the models of models.py."""
+        with self._lock:
+            if "models" not in self._kept:
+                self._kept["models"] = serving(self.folder / "models")
+            return self._kept["models"]
 
     def certificates(self):
         """ca, server and client, PEM, in the folder."""
@@ -64,9 +73,23 @@ class Servers:
         shutil.rmtree(self.folder)
 
 
+def serving(folder, *flags, **who):
+    """A kilnd over the models of models.py, which it has loaded; `who` is as kiln.connect takes who asks."""
+    models.write_folder(folder)
+    server = support.Server("--models=%s" % folder, *models.FLAGS, *flags)
+    address = "localhost:%d" % server.port if "tls" in who else server.address
+    with kiln.connect(address, shared_memory=False, **who) as client:
+        ready = client._connection.channel.unary_unary("/inference.GRPCInferenceService/ServerReady")
+        loaded = support.eventually(lambda: ready(b"", metadata=client._connection.session.metadata) == READY)
+    if not loaded:
+        server.stop()
+        raise AssertionError("the models were not loaded:\n" + "".join(server.log))
+    return server
+
+
 class World:
     """Of one run of one case. `server` is the case's own word for it: {"flags": [...], "tenants": "...", "tls": true,
-    "way": "AnswersTwice"}; `cut` cuts the connection behind so many frames of the server's."""
+    "models": true, "way": "AnswersTwice"}; `cut` cuts the connection behind so many frames of the server's."""
 
     def __init__(self, servers, server, rule=None, cut=None):
         self._closers = []
@@ -75,7 +98,10 @@ class World:
         words = dict(server)
         way = words.pop("way", None)
         rule = rule or (faults.FAULTS[way]() if way else None)
-        self.server = self._own(words) if words else servers.shared()
+        if words == {"models": True}:
+            self.server = servers.models()
+        else:
+            self.server = self._own(words) if words else servers.shared()
         self.rule, self.frames = None, None
         address = self.server.address
         if words.get("tls"):
@@ -107,7 +133,12 @@ class World:
             flags += ["--tls_certificate=%s" % (pem / "server.pem"), "--tls_key=%s" % (pem / "server.key"),
                       "--tls_client_ca=%s" % (pem / "ca.pem")]  # fmt: skip
             self.values.update(ca=str(pem / "ca.pem"), certificate=str(pem / "member.pem"), key=str(pem / "member.key"))
-        server = support.Server(*flags)
+        if words.get("models"):
+            # By the certificate, where there is one: who has it is a tenant's member, too.
+            who = {"tls": str(pem / "ca.pem"), "certificate": str(pem / "member.pem"), "key": str(pem / "member.key")}
+            server = serving(self.folder / "models", *flags, **(who if words.get("tls") else {"token": "first"}))
+        else:
+            server = support.Server(*flags)
         self._closers.append(server.stop)
         return server
 

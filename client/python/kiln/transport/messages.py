@@ -12,24 +12,33 @@ from typing import Any, Dict
 from google.protobuf import descriptor_pool, message_factory, symbol_database
 from google.protobuf.internal import enum_type_wrapper
 
+# Of messages whose names other libraries may give to messages of theirs.
+_pools: Dict[str, Any] = {"": descriptor_pool.Default()}
 
-def define(module: Dict[str, Any], file: bytes) -> None:
-    """Gives a module, by its globals(), what a serialized FileDescriptorProto names: as protoc's modules have it."""
-    found = descriptor_pool.Default().AddSerializedFile(file)
+
+def define(module: Dict[str, Any], file: bytes, pool: str = "") -> None:
+    """Gives a module, by its globals(), what a serialized FileDescriptorProto names: as protoc's modules have it.
+
+    `pool` names another pool than that of the process, which all that libraries define has to share.
+    """
+    if pool not in _pools:
+        _pools[pool] = descriptor_pool.DescriptorPool()
+    found = _pools[pool].AddSerializedFile(file)
     module["DESCRIPTOR"] = found
     for name, enum in found.enum_types_by_name.items():
         module[name] = enum_type_wrapper.EnumTypeWrapper(enum)
         module.update((value.name, value.number) for value in enum.values)
     for name, message in found.message_types_by_name.items():
-        module[name] = _class(message, module["__name__"])
+        module[name] = _class(message, module["__name__"], not pool)
 
 
-def _class(message: Any, module: str) -> Any:
+def _class(message: Any, module: str, known: bool) -> Any:
     made = message_factory.GetMessageClass(message)
     made.__module__ = module
-    symbol_database.Default().RegisterMessage(made)  # where pickle finds it
+    if known:
+        symbol_database.Default().RegisterMessage(made)  # where pickle finds it
     for name, inner in message.nested_types_by_name.items():
-        kind = _class(inner, module)
+        kind = _class(inner, module, known)
         if not hasattr(made, name):  # as in protobuf's implementation in Python
             setattr(made, name, kind)
     return made
