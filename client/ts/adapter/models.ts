@@ -3,7 +3,8 @@ import type { Ask, Does } from "./requests.js";
 import { arrayOf, tensorOf, told } from "./told.js";
 import type { Answer, Tensor } from "./told.js";
 
-const inputsOf = (ask: Ask): ModelInputs => mapped(ask.inputs as Record<string, Tensor>, arrayOf);
+const inputsOf = (ask: Ask): ModelInputs =>
+  mapped(ask.inputs as Record<string, { tensor: Tensor }>, ({ tensor }) => arrayOf(tensor));
 const outputsOf = (outputs: ModelOutputs): Answer => ({ outputs: mapped(outputs, tensorOf) });
 
 function mapped<T, U>(by: Record<string, T>, make: (value: T) => U): Record<string, U> {

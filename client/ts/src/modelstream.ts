@@ -139,8 +139,11 @@ export class ModelStream implements AsyncDisposable {
     this.#pending.shift();
     this.#answered = next;
     try {
-      if (errorMessage !== "" || inferResponse === undefined) {
-        throw new KilnError("UNKNOWN", errorMessage || "the server gave no answer");
+      if (errorMessage !== "") {
+        throw new KilnError("UNKNOWN", errorMessage);
+      }
+      if (inferResponse === undefined) {
+        throw new KilnError("INTERNAL", "the server gave no answer");
       }
       asked.resolve(outputsOf(inferResponse, asked.outputs));
     } catch (failed) {
