@@ -187,6 +187,13 @@ test("when a stream ends, so does all that is under way", async () => {
   await assert.rejects((await begun()).infer(x(1)), told("UNAVAILABLE", /has ended the stream/));
 });
 
+test("a request of more than the server takes is an error", async () => {
+  const stream = await begun();
+  const large = stream.infer({ x: new Uint8Array(5 << 20) }); // servers that are not told otherwise take 4 MiB
+  await assert.rejects(large, told("RESOURCE_EXHAUSTED", /larger than max/));
+  await stream.close();
+});
+
 test("what is given up, late, or its client's that is closed ends", async () => {
   const controller = new AbortController();
   const asked = new Promise<void>((resolve) => (liar.inferStream = () => resolve()));

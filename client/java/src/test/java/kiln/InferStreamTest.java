@@ -162,6 +162,15 @@ class InferStreamTest {
         }
     }
 
+    /** Servers that are not told otherwise take 4 MiB. */
+    @Test
+    void aRequestOfMoreThanTheServerTakes() {
+        try (InferStream stream = client.model("m").stream()) {
+            Map<String, NdArray> large = Map.of("x", NdArray.of(new byte[5 << 20]));
+            fails(Status.Code.RESOURCE_EXHAUSTED, stream.infer(large), "exceeds maximum");
+        }
+    }
+
     @Test
     void whatIsGivenUpOrLateEnds() throws InterruptedException {
         CountDownLatch asked = new CountDownLatch(1);
