@@ -20,8 +20,9 @@ import kiln.v1.ErrorDetail;
 
 /**
  * The open inference protocol's messages. Tensors travel as bytes beside their descriptions, in the
- * same order: an array's memory goes into the connection, and what came is an array's memory,
- * without a copy between. What a server says of tensors is looked at before they become arrays.
+ * same order: an array of Java's heap goes into the connection, and what came is an array's memory,
+ * without a copy between; protobuf copies a direct buffer. What a server says of tensors is looked
+ * at before they become arrays.
  */
 final class InferMessages {
     /** gRPC's servers count a message's bytes in 32 bits with a sign; the rest is for names. */
