@@ -53,9 +53,10 @@ class Java(suite.Suite):
         self.addCleanup(shutil.rmtree, folder)
         words = [javadoc, "-quiet", "-Werror", "-Xdoclint:all,-missing", "-Xdoclint/package:kiln", "-d", str(folder),
                  "-encoding", "UTF-8", "-classpath", languages.class_path(),
-                 *map(str, (languages.JAVA / "src" / "main" / "java" / "kiln").glob("*.java"))]  # fmt: skip
+                 *map(str, (path for room in ("main", "models")
+                            for path in (languages.JAVA / "src" / room / "java" / "kiln").glob("*.java")))]  # fmt: skip
         self.assertEqual(languages.printed(words, languages.JAVA, os.environ, None), "")
-        self.assertIn("KilnClient", (folder / "kiln" / "KilnClient.html").read_text())
+        self.assertIn("ServedModel", (folder / "kiln" / "KilnClient.html").read_text())
 
     def ran(self, program):
         folder = pathlib.Path(tempfile.mkdtemp())

@@ -52,7 +52,8 @@ public final class KilnClient implements AutoCloseable {
     public static KilnClient connect(String address, ConnectOptions options) {
         String target = address.isEmpty() ? System.getenv().getOrDefault("KILN_ADDR", "") : address;
         target = target.isEmpty() ? "localhost:7437" : target;
-        return Dial.to(target, options, System.nanoTime() + Operation.nanos(options.timeout));
+        return Greeting.connect(
+                target, options, System.nanoTime() + Operation.nanos(options.timeout));
     }
 
     /** The server's: the address that was given, or its own behind a balancer. */
