@@ -11,16 +11,29 @@
 
 namespace kiln::client {
 
+namespace {
+
+constexpr char kMethod[] = "/inference.GRPCInferenceService/ModelStreamInfer";
+
+// Answers are read as bytes: where gRPC itself cannot read a message, it says no more than that there is none, as at
+// the stream's end, whose status would then be waited for while the server waits for requests.
+using Stream = grpc::ClientReaderWriter<inference::ModelInferRequest, grpc::ByteBuffer>;
+using Streams = grpc::internal::ClientReaderWriterFactory<inference::ModelInferRequest, grpc::ByteBuffer>;
+
+}  // namespace
+
 struct InferStream::Call {
-  explicit Call(const Connection& connection) : stub(inference::GRPCInferenceService::NewStub(connection.channel())) {
+  explicit Call(const Connection& connection)
+      : channel(connection.channel()), method(kMethod, grpc::internal::RpcMethod::BIDI_STREAMING, channel) {
     // Each request has the client's timeout; together they have none.
     connection.Prepare(context, absl::InfiniteFuture());
-    stream = stub->ModelStreamInfer(&context);
+    stream.reset(Streams::Create(channel.get(), method, &context));
   }
 
+  const std::shared_ptr<grpc::Channel> channel;
+  const grpc::internal::RpcMethod method;
   grpc::ClientContext context;
-  const std::unique_ptr<inference::GRPCInferenceService::Stub> stub;
-  std::unique_ptr<grpc::ClientReaderWriter<inference::ModelInferRequest, inference::ModelStreamInferResponse>> stream;
+  std::unique_ptr<Stream> stream;
 };
 
 InferStream::InferStream(std::shared_ptr<Connection> connection, std::string model, std::string version)
@@ -93,12 +106,17 @@ bool InferStream::Take(std::optional<Due>& due) {
 }
 
 void InferStream::Read() {
-  inference::ModelStreamInferResponse response;
-  while (call_->stream->Read(&response)) {
-    connection_->Count("ModelStreamInfer", 0, 0, response.ByteSizeLong());
+  grpc::ByteBuffer bytes;
+  while (call_->stream->Read(&bytes)) {
+    connection_->Count("ModelStreamInfer", 0, 0, bytes.Length());
     std::optional<Due> due;
     if (!Take(due)) {  // nobody has asked for it
       call_->context.TryCancel();
+      continue;
+    }
+    inference::ModelStreamInferResponse response;
+    if (!grpc::SerializationTraits<inference::ModelStreamInferResponse>::Deserialize(&bytes, &response).ok()) {
+      due->promise.set_value(MakeError(v1::INTERNAL_FAULT, "the server gave an answer that cannot be read"));
       continue;
     }
     due->promise.set_value(FromStreamResponse(response, due->outputs, due->id));
