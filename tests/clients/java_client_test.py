@@ -53,17 +53,31 @@ class Java(suite.Suite):
         self.addCleanup(shutil.rmtree, folder)
         words = [javadoc, "-quiet", "-Werror", "-Xdoclint:all,-missing", "-Xdoclint/package:kiln", "-d", str(folder),
                  "-encoding", "UTF-8", "-classpath", languages.class_path(),
-                 *map(str, (languages.JAVA / "src" / "main" / "java" / "kiln").glob("*.java"))]  # fmt: skip
+                 *map(str, (path for room in ("main", "models")
+                            for path in (languages.JAVA / "src" / room / "java" / "kiln").glob("*.java")))]  # fmt: skip
         self.assertEqual(languages.printed(words, languages.JAVA, os.environ, None), "")
-        self.assertIn("KilnClient", (folder / "kiln" / "KilnClient.html").read_text())
+        self.assertIn("ServedModel", (folder / "kiln" / "KilnClient.html").read_text())
 
-    def test_the_first_program_of_the_page(self):
-        page = (languages.ROOT / "docs" / "clients.md").read_text()
-        program, said = re.search(r"^```java\n(.*?)^```\n\n```text\n(.*?)^```", page, re.S | re.M).groups()
+    def ran(self, program):
         folder = pathlib.Path(tempfile.mkdtemp())
         self.addCleanup(shutil.rmtree, folder)
-        (folder / "First.java").write_text(program.replace("localhost:7437", self.servers.shared().address))
-        self.assertEqual(self.java(str(folder / "First.java")), said)
+        (folder / "Program.java").write_text(program)
+        return self.java(str(folder / "Program.java"))
+
+    def test_the_programs_of_the_page(self):
+        page = (languages.ROOT / "docs" / "clients.md").read_text()
+        first, served = re.findall(r"^```java\n(.*?)^```\n\n```text\n(.*?)^```", page, re.S | re.M)
+        self.assertEqual(self.ran(first[0].replace("localhost:7437", self.servers.shared().address)), first[1])
+        program = """
+            import java.util.*;
+            import kiln.*;
+            class Served {
+                public static void main(String[] arguments) {
+                    try (var client = KilnClient.connect("%s")) {%s}
+                }
+            }
+        """ % (self.servers.models().address, served[0])
+        self.assertEqual(self.ran(program), served[1])
 
     def test_digits_are_learned(self):
         self.learns_digits()

@@ -147,7 +147,8 @@ def java(program):
     version = printed(["javac", "-version"], JAVA, os.environ, None).split()[1]
     if int(version.split(".")[0]) < 17:
         raise unittest.SkipTest("client/java wants Java 17, and this is %s" % version)
-    rooms = [JAVA / name for name in ("src", "adapter", "examples")] + [ROOT / "proto" / "kiln"]
+    rooms = [JAVA / name for name in ("src", "adapter", "examples")]
+    rooms += [ROOT / "proto" / name for name in ("kiln", "inference")]
     sources = [JAVA / "pom.xml"] + [path for room in rooms for path in room.rglob("*") if path.suffix in (".java", ".proto")]
     stamp = JAVA / "target" / "kiln.stamp"
     if not stamp.exists() or stamp.stat().st_mtime < max(path.stat().st_mtime for path in sources):

@@ -46,16 +46,22 @@ class TypeScript(suite.Suite):
         """Any registry may bring them: no address of one stands in the list of what to fetch."""
         self.assertNotRegex((languages.TYPESCRIPT / "package-lock.json").read_text(), r'"resolved"|://[^"]*registry')
 
-    def test_the_first_program_of_the_page(self):
-        """As a program of somebody's, among whose packages the client is."""
-        page = (languages.ROOT / "docs" / "clients.md").read_text()
-        program, said = re.search(r"^```ts\n(.*?)^```\n\n```text\n(.*?)^```", page, re.S | re.M).groups()
+    def ran(self, program):
+        """What a program of somebody's prints, among whose packages the client is."""
         folder = pathlib.Path(tempfile.mkdtemp())
         self.addCleanup(shutil.rmtree, folder)
         (folder / "node_modules").mkdir()
         (folder / "node_modules" / "kiln").symlink_to(languages.TYPESCRIPT)
-        (folder / "first.mjs").write_text(program.replace("localhost:7437", self.servers.shared().address))
-        self.assertEqual(self.npm("node", str(folder / "first.mjs")), said)
+        (folder / "program.mjs").write_text(program)
+        return self.npm("node", str(folder / "program.mjs"))
+
+    def test_the_programs_of_the_page(self):
+        page = (languages.ROOT / "docs" / "clients.md").read_text()
+        first, served = re.findall(r"^```ts\n(.*?)^```\n\n```text\n(.*?)^```", page, re.S | re.M)
+        self.assertEqual(self.ran(first[0].replace("localhost:7437", self.servers.shared().address)), first[1])
+        head = 'import { array, connect } from "kiln";\nconst client = await connect("%s");\n'
+        program = head % self.servers.models().address + served[0] + "await client.close();\n"
+        self.assertEqual(self.ran(program), served[1])
 
     def test_digits_are_learned(self):
         self.learns_digits()

@@ -2,19 +2,10 @@
 // says what each request means.
 import { createInterface } from "node:readline";
 
-import { KilnError } from "../src/index.js";
 import { Adapter } from "./requests.js";
-import type { Answer, Ask } from "./requests.js";
-
-/** An error as the suite wants it. */
-function told(error: unknown): Answer {
-  if (!(error instanceof KilnError)) {
-    return { message: error instanceof Error ? error.stack : String(error) };
-  }
-  const { code, status, message, node, op, tag, slot, field, limit, limitValue, used, retryAfter } = error;
-  const said = { code, status, message, node, op, tag, slot, field, limit, used };
-  return { ...said, limit_value: limitValue, retry_after_ms: retryAfter };
-}
+import type { Ask } from "./requests.js";
+import { told } from "./told.js";
+import type { Answer } from "./told.js";
 
 async function answer(adapter: Adapter, ask: Ask): Promise<Answer> {
   const does = adapter.requests[ask.do];

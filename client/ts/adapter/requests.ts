@@ -1,19 +1,16 @@
 import { fromBinary, toBinary } from "@bufbuild/protobuf";
 
-import { NdArray, array, connect, hash, readConstants, readGraph } from "../src/index.js";
-import type { Argument, CallOptions, Client, DType, DeviceBuffer, Program, Recording, Stream } from "../src/index.js";
+import { array, connect, hash, readConstants, readGraph } from "../src/index.js";
+import type { Argument, CallOptions, Client, DeviceBuffer, Program, Recording, Stream } from "../src/index.js";
 import type { CollectiveKind, Reduction } from "../src/index.js";
 import { BufferService } from "../src/gen/kiln/v1/buffer_service_pb.js";
 import { GraphSchema } from "../src/gen/kiln/v1/graph_pb.js";
 import { Bench } from "./bench.js";
 import { build } from "./build.js";
 import type { Call } from "./build.js";
-
-interface Tensor {
-  dtype: DType;
-  shape?: number[];
-  data?: string;
-}
+import { ModelRequests } from "./models.js";
+import { arrayOf, bytesOf, said, tensorOf } from "./told.js";
+import type { Answer, Tensor } from "./told.js";
 
 type Given = { tensor: Tensor } | { buffer: string } | { integer: number };
 
@@ -24,15 +21,9 @@ export interface Ask {
   [name: string]: any;
 }
 
-export type Answer = Record<string, unknown>;
+export type Does = (ask: Ask, options: CallOptions) => Promise<Answer | void> | Answer | void;
 
-type Does = (ask: Ask, options: CallOptions) => Promise<Answer | void> | Answer | void;
-
-const bytesOf = (text: string) => new Uint8Array(Buffer.from(text, "base64"));
-const said = (bytes: Uint8Array) => Buffer.from(bytes).toString("base64");
 const graphOf = (text: string) => fromBinary(GraphSchema, bytesOf(text));
-const arrayOf = ({ dtype, shape, data }: Tensor) => new NdArray(dtype, shape ?? [], bytesOf(data ?? ""));
-const tensorOf = ({ dtype, shape, bytes }: NdArray) => ({ dtype, shape, data: said(bytes) });
 
 /** One of several clients; the stream that it has now, if requests go by that. */
 interface Connected {
@@ -45,6 +36,7 @@ export class Adapter {
   #programs = new Map<string, Program>();
   #buffers = new Map<string, DeviceBuffer>();
   #recordings = new Map<string, Recording>();
+  #models = new ModelRequests((ask) => this.#of(ask).client);
   #bench: Bench | undefined;
   #begun = new Map<string, Promise<Answer>>();
 
@@ -73,11 +65,13 @@ export class Adapter {
   }
 
   readonly requests: Record<string, Does> = {
+    ...this.#models.requests,
     reset: async () => {
       await Promise.all([...this.#clients.values()].map(({ client }) => client.close()));
       for (const held of [this.#clients, this.#programs, this.#buffers, this.#recordings, this.#begun]) {
         held.clear();
       }
+      this.#models.clear();
     },
     connect: async (ask, { timeout }) => {
       const { address, token, token_file: tokenFile, ca: authority, certificate, key, lease_seconds: seconds } = ask;

@@ -16,6 +16,9 @@ import { dtypes } from "./dtype.js";
 import { KilnError, badArgument, closed } from "./errors.js";
 import type { Credentials } from "./identity.js";
 import { Identity } from "./identity.js";
+import type { ModelOptions, ModelRow } from "./models.js";
+import { Model, indexOf } from "./models.js";
+import type { ModelStream } from "./modelstream.js";
 import type { CallOptions } from "./options.js";
 import { regardless, until } from "./options.js";
 import type { Compilable, CompileOptions } from "./program.js";
@@ -132,6 +135,7 @@ async function directly(
 export class Client implements AsyncDisposable {
   #stream: Stream | undefined;
   #closing: Promise<void> | undefined;
+  /** @internal Those that have not ended. */ readonly modelStreams = new Set<ModelStream>();
 
   /** @internal */
   constructor(
@@ -251,6 +255,16 @@ export class Client implements AsyncDisposable {
     return collective(this, kind, what);
   }
 
+  /** The models in the server's folder, with what has become of each version; for who may administer the server. */
+  models(options?: CallOptions): Promise<ModelRow[]> {
+    return indexOf(this, options);
+  }
+
+  /** Finds a model that the server serves, and asks what it takes and gives. */
+  model(name: string, options: ModelOptions = {}): Promise<Model> {
+    return Model.find(this, name, options);
+  }
+
   /**
    * Ends the session, with all that was made under it, and the connection; what is under way has 5 s to end. Twice is
    * once. A program with a stream does not end before its client is closed.
@@ -262,7 +276,9 @@ export class Client implements AsyncDisposable {
 
   async #close(): Promise<void> {
     const deadline = Date.now() + farewell;
-    await this.#stream?.close(deadline - farewell / 5);
+    const soon = deadline - farewell / 5;
+    const leaving = [...this.modelStreams].map((one) => one.leave(soon));
+    await Promise.all([...leaving, this.#stream?.close(soon)]);
     await this.connection.session?.close(deadline);
     this.connection.close();
   }

@@ -129,11 +129,11 @@ export class Connection {
     return made;
   }
 
-  /** Makes one call with one answer. */
+  /** Makes one call with one answer; `once`: never again, whatever it fails by. */
   async unary<I extends DescMessage, O extends DescMessage>(
     method: DescMethodUnary<I, O>,
     request: MessageInitShape<I>,
-    options: CallOptions = {},
+    { once = false, ...options }: CallOptions & { once?: boolean } = {},
   ): Promise<MessageShape<O>> {
     const { signal, deadline, traceparent } = until(options);
     const bytes = encoded(method.input, request);
@@ -143,7 +143,8 @@ export class Connection {
         const answer = await this.#once(method, bytes, signal, deadline, traceparent);
         return decoded(method.output, answer);
       } catch (error) {
-        const pause = error instanceof KilnError ? this.#retries.wait(method, error, attempt, deadline) : undefined;
+        const pause =
+          error instanceof KilnError && !once ? this.#retries.wait(method, error, attempt, deadline) : undefined;
         if (pause === undefined) {
           throw error;
         }
@@ -229,10 +230,15 @@ export class Connection {
     }
   }
 
-  /** Begins a stream in both directions, under a session's token. */
-  duplex(method: DescMethod, session: Uint8Array): grpc.ClientDuplexStream<Uint8Array, Uint8Array> {
-    this.#check();
-    return this.#client.makeBidiStreamRequest(path(method), same, plain, this.#metadata(method, undefined, session));
+  /** Begins a stream in both directions, under a session's token: by default that of now. Its caller heeds `signal`. */
+  duplex(
+    method: DescMethod,
+    { signal, deadline, traceparent }: CallOptions = {},
+    session?: Uint8Array,
+  ): grpc.ClientDuplexStream<Uint8Array, Uint8Array> {
+    this.#check(signal);
+    const metadata = this.#metadata(method, traceparent, session);
+    return this.#client.makeBidiStreamRequest(path(method), same, plain, metadata, deadlineOf(deadline));
   }
 
   /** Lets the session know if it is gone. */

@@ -27,22 +27,24 @@ interface Row {
   readonly bytes: number;
   readonly kind: "bool" | "signed" | "unsigned" | "float";
   readonly elements: TypedArrayConstructor;
+  /** As served models call it, if one may have it. */
+  readonly datatype?: string;
 }
 
 const rows = {
-  bool: { wire: WireDType.BOOL, bytes: 1, kind: "bool", elements: Uint8Array },
-  int8: { wire: WireDType.INT8, bytes: 1, kind: "signed", elements: Int8Array },
-  int16: { wire: WireDType.INT16, bytes: 2, kind: "signed", elements: Int16Array },
-  int32: { wire: WireDType.INT32, bytes: 4, kind: "signed", elements: Int32Array },
-  int64: { wire: WireDType.INT64, bytes: 8, kind: "signed", elements: BigInt64Array },
-  uint8: { wire: WireDType.UINT8, bytes: 1, kind: "unsigned", elements: Uint8Array },
-  uint16: { wire: WireDType.UINT16, bytes: 2, kind: "unsigned", elements: Uint16Array },
-  uint32: { wire: WireDType.UINT32, bytes: 4, kind: "unsigned", elements: Uint32Array },
-  uint64: { wire: WireDType.UINT64, bytes: 8, kind: "unsigned", elements: BigUint64Array },
-  float16: { wire: WireDType.FLOAT16, bytes: 2, kind: "float", elements: Uint16Array },
-  float32: { wire: WireDType.FLOAT32, bytes: 4, kind: "float", elements: Float32Array },
-  float64: { wire: WireDType.FLOAT64, bytes: 8, kind: "float", elements: Float64Array },
-  bfloat16: { wire: WireDType.BFLOAT16, bytes: 2, kind: "float", elements: Uint16Array },
+  bool: { wire: WireDType.BOOL, bytes: 1, kind: "bool", elements: Uint8Array, datatype: "BOOL" },
+  int8: { wire: WireDType.INT8, bytes: 1, kind: "signed", elements: Int8Array, datatype: "INT8" },
+  int16: { wire: WireDType.INT16, bytes: 2, kind: "signed", elements: Int16Array, datatype: "INT16" },
+  int32: { wire: WireDType.INT32, bytes: 4, kind: "signed", elements: Int32Array, datatype: "INT32" },
+  int64: { wire: WireDType.INT64, bytes: 8, kind: "signed", elements: BigInt64Array, datatype: "INT64" },
+  uint8: { wire: WireDType.UINT8, bytes: 1, kind: "unsigned", elements: Uint8Array, datatype: "UINT8" },
+  uint16: { wire: WireDType.UINT16, bytes: 2, kind: "unsigned", elements: Uint16Array, datatype: "UINT16" },
+  uint32: { wire: WireDType.UINT32, bytes: 4, kind: "unsigned", elements: Uint32Array, datatype: "UINT32" },
+  uint64: { wire: WireDType.UINT64, bytes: 8, kind: "unsigned", elements: BigUint64Array, datatype: "UINT64" },
+  float16: { wire: WireDType.FLOAT16, bytes: 2, kind: "float", elements: Uint16Array, datatype: "FP16" },
+  float32: { wire: WireDType.FLOAT32, bytes: 4, kind: "float", elements: Float32Array, datatype: "FP32" },
+  float64: { wire: WireDType.FLOAT64, bytes: 8, kind: "float", elements: Float64Array, datatype: "FP64" },
+  bfloat16: { wire: WireDType.BFLOAT16, bytes: 2, kind: "float", elements: Uint16Array, datatype: "BF16" },
   float8_e4m3: { wire: WireDType.FLOAT8_E4M3, bytes: 1, kind: "float", elements: Uint8Array },
   float8_e5m2: { wire: WireDType.FLOAT8_E5M2, bytes: 1, kind: "float", elements: Uint8Array },
   float8_e4m3_fnuz: { wire: WireDType.FLOAT8_E4M3_FNUZ, bytes: 1, kind: "float", elements: Uint8Array },
@@ -58,6 +60,13 @@ const names = new Map(Object.entries(dtypes).map(([name, row]) => [row.wire, nam
 /** The scalar type of the protocol's number; undefined for what is never stored. */
 export function fromWire(wire: WireDType): DType | undefined {
   return names.get(wire);
+}
+
+const served = new Map(Object.entries(dtypes).map(([name, row]) => [row.datatype, name as DType]));
+
+/** The scalar type of a served model's tensors, by the name that the open inference protocol has for it. */
+export function fromDatatype(datatype: string): DType | undefined {
+  return served.get(datatype);
 }
 
 /** As fromWire; an error for what is never stored. */

@@ -3,8 +3,8 @@
  * runs programs there. docs/clients.md has a first program.
  *
  * Every function that talks to the server takes `signal` and `timeout`, which the server honours, too. Failures that
- * the server or this package found are KilnError. The messages and services of the protocol are kiln/v1/…; Client.call
- * makes calls with them that this package has no function for.
+ * the server or this package found are KilnError. The messages and services of the protocol are kiln/v1/…, those of
+ * served models kiln/inference/…; Client.call makes calls with them that this package has no function for.
  */
 export { connect } from "./client.js";
 export type { Client, ConnectOptions, PlaceOptions } from "./client.js";
@@ -27,5 +27,8 @@ export { hash } from "./hash.js";
 export { readConstants } from "./safetensors.js";
 export type { Credentials } from "./identity.js";
 export type { Argument, Arguments, Compilable, CompileOptions, Program } from "./program.js";
+export type { InferOptions, Model, ModelOptions, ModelRow } from "./models.js";
+export type { ModelInputs, ModelOutputs, ModelRequest, ModelTensor, Sequence } from "./modelmessages.js";
+export type { ModelStream } from "./modelstream.js";
 export type { Recording, Step } from "./recording.js";
 export type { Stream } from "./stream.js";

@@ -163,7 +163,7 @@ export class Link {
   /** Begins a stream with the hello; then goes all that is kept. */
   #begin() {
     this.#shown = this.connection.who.bearer();
-    const call = this.connection.duplex(KernelService.method.submit, this.#token);
+    const call = this.connection.duplex(KernelService.method.submit, {}, this.#token);
     const isOurs = () => this.#call === call;
     this.#call = call;
     this.#unsent = 0;

@@ -1,3 +1,4 @@
+import { GRPCInferenceService } from "./gen/inference/grpc_service_pb.js";
 import { BufferService } from "./gen/kiln/v1/buffer_service_pb.js";
 import { DebugService } from "./gen/kiln/v1/debug_service_pb.js";
 import { DeviceService } from "./gen/kiln/v1/device_service_pb.js";
@@ -24,6 +25,9 @@ const idempotent = new Set<object>([
   DebugService.method.trace,
   DeviceService.method.describe,
   DeviceService.method.list,
+  GRPCInferenceService.method.modelMetadata,
+  GRPCInferenceService.method.modelReady,
+  GRPCInferenceService.method.repositoryIndex,
   KernelService.method.compile,
   KernelService.method.gradient,
   KernelService.method.recordSequence,

@@ -5,12 +5,14 @@ import { Metadata } from "@grpc/grpc-js";
 
 import { KilnError, connect } from "../src/index.js";
 import type { Details, StatusName } from "../src/index.js";
+import { GRPCInferenceService } from "../src/gen/inference/grpc_service_pb.js";
 import { KernelService } from "../src/gen/kiln/v1/kernel_service_pb.js";
 import { fromStatus } from "../src/errors.js";
 import { Identity } from "../src/identity.js";
 import { Retries } from "../src/retries.js";
 
 const { compile, execute } = KernelService.method;
+const { modelInfer, repositoryIndex } = GRPCInferenceService.method;
 
 test("only what is safe is called again", () => {
   const rows: [string, object, StatusName, Details, boolean][] = [
@@ -20,6 +22,8 @@ test("only what is safe is called again", () => {
     ["stopping", execute, "UNAVAILABLE", { code: "SHUTTING_DOWN" }, true],
     ["lost, and looked", compile, "UNAVAILABLE", {}, true],
     ["lost, and wrote", execute, "UNAVAILABLE", {}, false],
+    ["lost, and looked at models", repositoryIndex, "UNAVAILABLE", {}, true],
+    ["lost, and ran a model", modelInfer, "UNAVAILABLE", {}, false],
     ["a participant", compile, "UNAVAILABLE", { code: "PARTICIPANT_MISSING" }, false],
     ["a fault of the graph", compile, "INVALID_ARGUMENT", {}, false],
   ];

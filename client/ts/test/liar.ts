@@ -2,6 +2,12 @@ import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
 import type { DescMethod, DescMethodUnary, MessageInitShape, MessageShape } from "@bufbuild/protobuf";
 import * as grpc from "@grpc/grpc-js";
 
+import {
+  GRPCInferenceService,
+  ModelInferRequestSchema,
+  ModelStreamInferResponseSchema,
+} from "../src/gen/inference/grpc_service_pb.js";
+import type { ModelInferRequest } from "../src/gen/inference/grpc_service_pb.js";
 import { BufferService } from "../src/gen/kiln/v1/buffer_service_pb.js";
 import { DeviceService } from "../src/gen/kiln/v1/device_service_pb.js";
 import { KernelService, SubmitRequestSchema, SubmitResponseSchema } from "../src/gen/kiln/v1/kernel_service_pb.js";
@@ -11,6 +17,7 @@ import { hash } from "../src/index.js";
 
 export type Call = grpc.ServerDuplexStream<Buffer, Buffer>;
 export type Say = (answer: MessageInitShape<typeof SubmitResponseSchema>) => void;
+export type Told = (answer: MessageInitShape<typeof ModelStreamInferResponseSchema>) => void;
 
 const devices = { protocolMin: 1, protocolMax: 1, features: ["sessions", "submit"], devices: [{ name: "CPU:0" }] };
 const nothing = () => ({});
@@ -21,6 +28,8 @@ export class Liar {
   allocate: () => MessageInitShape<typeof BufferService.method.allocate.output> = nothing;
   compile: () => MessageInitShape<typeof KernelService.method.compile.output> = nothing;
   execute: () => MessageInitShape<typeof KernelService.method.execute.output> = nothing;
+  metadata: () => MessageInitShape<typeof GRPCInferenceService.method.modelMetadata.output> = nothing;
+  inferStream: (request: ModelInferRequest, told: Told, call: Call) => void = () => {};
   leaseSeconds = 30;
   renews = true; // or it does not answer
   readonly freed: bigint[] = [];
@@ -38,6 +47,8 @@ export class Liar {
     this.#serve(BufferService.method.free, ({ handle }) => (this.freed.push(...handle), {}));
     this.#serve(KernelService.method.compile, ({ graph }) => ({ graphHash: hash(graph!), ...this.compile() }));
     this.#serve(KernelService.method.execute, () => this.execute());
+    this.#serve(GRPCInferenceService.method.modelMetadata, () => this.metadata());
+    this.#add(GRPCInferenceService.method.modelStreamInfer, true, (call: Call) => this.#models(call));
     this.#add(KernelService.method.submit, true, (call: Call) => this.#stream(call));
     const insecure = grpc.ServerCredentials.createInsecure();
     const port = await new Promise<number>((resolve, reject) => {
@@ -58,6 +69,15 @@ export class Liar {
     call.on("error", () => {});
     call.on("end", () => call.end());
     call.on("data", (bytes: Buffer) => this.submit(fromBinary(SubmitRequestSchema, bytes), say, call));
+  }
+
+  #models(call: Call) {
+    const told: Told = (answer) => {
+      call.write(Buffer.from(toBinary(ModelStreamInferResponseSchema, create(ModelStreamInferResponseSchema, answer))));
+    };
+    call.on("error", () => {});
+    call.on("end", () => call.end());
+    call.on("data", (bytes: Buffer) => this.inferStream(fromBinary(ModelInferRequestSchema, bytes), told, call));
   }
 
   #serve<M extends DescMethodUnary>(

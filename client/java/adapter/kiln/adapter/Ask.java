@@ -60,6 +60,12 @@ record Ask(JsonObject json) {
                 : CallOptions.DEFAULT;
     }
 
+    static JsonArray list(List<String> texts) {
+        JsonArray made = new JsonArray();
+        texts.forEach(made::add);
+        return made;
+    }
+
     static NdArray array(JsonObject tensor) {
         byte[] data = Base64.getDecoder().decode(tensor.get("data").getAsString());
         long[] shape = longs(tensor.get("shape"));

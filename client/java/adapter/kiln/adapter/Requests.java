@@ -15,7 +15,6 @@ import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
-import java.util.concurrent.TimeUnit;
 import java.util.function.Function;
 import kiln.Argument;
 import kiln.CallOptions;
@@ -51,6 +50,7 @@ final class Requests {
     private final Map<String, DeviceBuffer> buffers = new HashMap<>();
     private final Map<String, Recording> recordings = new HashMap<>();
     private final Map<String, CompletableFuture<JsonObject>> begun = new HashMap<>();
+    private final ModelRequests models = new ModelRequests(r -> one(r).client);
     private Bench bench;
     private final ExecutorService beside =
             Executors.newCachedThreadPool(
@@ -126,6 +126,7 @@ final class Requests {
                                                                 .toArray(DeviceBuffer[]::new))));
         requests.put("collective", this::collective);
         requests.put("transfer", this::transfer);
+        models.addTo(requests);
     }
 
     JsonObject answer(JsonObject json) {
@@ -185,6 +186,7 @@ final class Requests {
         buffers.clear();
         recordings.clear();
         begun.clear();
+        models.clear();
         return new JsonObject();
     }
 
@@ -216,14 +218,8 @@ final class Requests {
                                 && r.json().has("stream")
                                 && r.json().get("stream").getAsBoolean()));
         JsonObject made = new JsonObject();
-        made.add("features", list(client.features()));
-        made.add("devices", list(client.devices()));
-        return made;
-    }
-
-    private static JsonArray list(List<String> texts) {
-        JsonArray made = new JsonArray();
-        texts.forEach(made::add);
+        made.add("features", Ask.list(client.features()));
+        made.add("devices", Ask.list(client.devices()));
         return made;
     }
 
@@ -237,7 +233,7 @@ final class Requests {
         GradientRequest.Builder request = GradientRequest.newBuilder().setGraph(r.graph());
         r.list("wrt").forEach(slot -> request.addWrtSlot(slot.getAsInt()));
         return graph(
-                waited(one(r).client.gradientAsync(request.build(), CallOptions.DEFAULT))
+                Waits.waited(one(r).client.gradientAsync(request.build(), CallOptions.DEFAULT))
                         .getGraph());
     }
 
@@ -247,17 +243,9 @@ final class Requests {
                 r.text("as"),
                 one(r).byStream
                         ? one(r).stream().upload(array)
-                        : waited(one(r).client.uploadAsync(array, r.text("device"), r.options())));
+                        : Waits.waited(
+                                one(r).client.uploadAsync(array, r.text("device"), r.options())));
         return new JsonObject();
-    }
-
-    /** A future's failure is what the suite wants. */
-    private static <T> T waited(CompletableFuture<T> future) {
-        try {
-            return future.join();
-        } catch (RuntimeException failed) {
-            throw KilnException.of(failed);
-        }
     }
 
     private JsonObject allocate(Ask r) {
@@ -277,7 +265,7 @@ final class Requests {
     }
 
     private static NdArray fetch(Connected one, DeviceBuffer buffer, CallOptions options) {
-        return one.byStream ? waited(one.stream().read(buffer)) : buffer.read(options);
+        return one.byStream ? Waits.waited(one.stream().read(buffer)) : buffer.read(options);
     }
 
     private JsonObject free(Ask r) {
@@ -331,14 +319,9 @@ final class Requests {
             }
             return new JsonObject();
         }
-        CompletableFuture<List<NdArray>> results = program.runAsync(arguments, r.options());
-        if (r.has("cancel_after_ms")) {
-            long pause = r.number("cancel_after_ms");
-            CompletableFuture.delayedExecutor(pause, TimeUnit.MILLISECONDS)
-                    .execute(() -> results.cancel(true));
-        }
         JsonArray tensors = new JsonArray();
-        waited(results).forEach(array -> tensors.add(Ask.said(array)));
+        Waits.waited(program.runAsync(arguments, r.options()), r)
+                .forEach(array -> tensors.add(Ask.said(array)));
         JsonObject made = new JsonObject();
         made.add("results", tensors);
         return made;

@@ -3,6 +3,7 @@ package kiln;
 import io.grpc.Status;
 import java.time.Duration;
 import java.util.List;
+import java.util.Optional;
 import java.util.concurrent.TimeUnit;
 import javax.net.ssl.SSLException;
 import kiln.v1.Device;
@@ -13,7 +14,7 @@ import kiln.v1.ListDevicesResponse;
 
 /**
  * What client and server say first: that they are there, which protocol they speak, and what the
- * server can do.
+ * server can do. Whom a client is connected to in the end comes of that.
  */
 record Greeting(List<String> features, List<String> devices, String serverVersion, String address) {
     /** The version of the protocol that this package speaks. */
@@ -24,10 +25,67 @@ record Greeting(List<String> features, List<String> devices, String serverVersio
 
     private static final long MOST_AGAIN = TimeUnit.SECONDS.toNanos(1);
 
+    /** For the server behind a balancer, which is near it. */
+    private static final Duration NEAR = Duration.ofSeconds(2);
+
+    /**
+     * Connects to the server at an address, or to the one behind it, until a moment of nanoTime's.
+     */
+    static KilnClient connect(String address, ConnectOptions options, long end) {
+        return connect(address, options, end, "");
+    }
+
+    /**
+     * To the server at an address or, if that is a balancer's, to the one behind it; or, if one is
+     * named, to that one alone.
+     */
+    private static KilnClient connect(
+            String address, ConnectOptions options, long end, String named) {
+        Identity identity = new Identity(address, options);
+        Connection connection = new Connection(address, identity);
+        try {
+            Greeting greeting = exchange(connection, options, end);
+            String itself = greeting.address();
+            if (!named.isEmpty() && !itself.equals(named)) {
+                String text = "another server is at %s, which calls itself \"%s\"";
+                throw Failures.of(Status.Code.UNAVAILABLE, text, address, itself);
+            }
+            if (!itself.equals(address) && identity.mayFollow(itself)) {
+                Optional<KilnClient> direct = directly(itself, options, end);
+                if (direct.isPresent()) {
+                    connection.close();
+                    return direct.get();
+                }
+            }
+            greeting.begin(connection, options, end);
+            return new KilnClient(connection, greeting, options.device);
+        } catch (RuntimeException failed) {
+            connection.close();
+            throw failed;
+        }
+    }
+
+    /**
+     * To the server behind a balancer, for what is made is in that server's memory. Empty if it
+     * cannot be reached so: then the balancer must keep us there.
+     */
+    private static Optional<KilnClient> directly(String address, ConnectOptions options, long end) {
+        try {
+            long now = System.nanoTime();
+            long patience = Math.min((end - now) / 2, Operation.nanos(NEAR));
+            return Optional.of(connect(address, options, now + patience, address));
+        } catch (KilnException unreachable) {
+            if (Thread.currentThread().isInterrupted()) {
+                throw unreachable;
+            }
+            return Optional.empty();
+        }
+    }
+
     /**
      * Waits for the server, and hears what it is, and at which address it is itself, if it says.
      */
-    static Greeting exchange(Connection connection, ConnectOptions options, long end) {
+    private static Greeting exchange(Connection connection, ConnectOptions options, long end) {
         ListDevicesResponse said = listed(connection, end);
         if (Integer.compareUnsigned(said.getProtocolMin(), PROTOCOL) > 0
                 || Integer.compareUnsigned(said.getProtocolMax(), PROTOCOL) < 0) {
@@ -56,7 +114,7 @@ record Greeting(List<String> features, List<String> devices, String serverVersio
     }
 
     /** Begins a session where the server has any. */
-    void begin(Connection connection, ConnectOptions options, long end) {
+    private void begin(Connection connection, ConnectOptions options, long end) {
         if (!options.lease.isZero() && features.contains("sessions")) {
             Operation operation = Operation.unasked(connection, left(end));
             Operation.await(connection.session.open(operation));

@@ -6,7 +6,6 @@ import io.grpc.Status;
 import java.time.Duration;
 import java.util.Arrays;
 import java.util.List;
-import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
 import kiln.v1.AllocateRequest;
 import kiln.v1.BufferServiceGrpc;
@@ -24,16 +23,13 @@ public final class KilnClient implements AutoCloseable {
     /** What is under way has so long to end when a client is closed. */
     private static final Duration FAREWELL = Duration.ofSeconds(5);
 
-    /** For the server behind a balancer, which is near it. */
-    private static final Duration NEAR = Duration.ofSeconds(2);
-
     final Connection connection;
     private final Greeting greeting;
     private final String device;
     private CommandStream stream;
     private boolean isClosed;
 
-    private KilnClient(Connection connection, Greeting greeting, String device) {
+    KilnClient(Connection connection, Greeting greeting, String device) {
         this.connection = connection;
         this.greeting = greeting;
         this.device = device;
@@ -56,54 +52,8 @@ public final class KilnClient implements AutoCloseable {
     public static KilnClient connect(String address, ConnectOptions options) {
         String target = address.isEmpty() ? System.getenv().getOrDefault("KILN_ADDR", "") : address;
         target = target.isEmpty() ? "localhost:7437" : target;
-        return connect(target, options, System.nanoTime() + Operation.nanos(options.timeout), "");
-    }
-
-    /**
-     * To the server at an address or, if that is a balancer's, to the one behind it; or, if one is
-     * named, to that one alone.
-     */
-    private static KilnClient connect(
-            String address, ConnectOptions options, long end, String named) {
-        Identity identity = new Identity(address, options);
-        Connection connection = new Connection(address, identity);
-        try {
-            Greeting greeting = Greeting.exchange(connection, options, end);
-            String itself = greeting.address();
-            if (!named.isEmpty() && !itself.equals(named)) {
-                String text = "another server is at %s, which calls itself \"%s\"";
-                throw Failures.of(Status.Code.UNAVAILABLE, text, address, itself);
-            }
-            if (!itself.equals(address) && identity.mayFollow(itself)) {
-                Optional<KilnClient> direct = directly(itself, options, end);
-                if (direct.isPresent()) {
-                    connection.close();
-                    return direct.get();
-                }
-            }
-            greeting.begin(connection, options, end);
-            return new KilnClient(connection, greeting, options.device);
-        } catch (RuntimeException failed) {
-            connection.close();
-            throw failed;
-        }
-    }
-
-    /**
-     * To the server behind a balancer, for what is made is in that server's memory. Empty if it
-     * cannot be reached so: then the balancer must keep us there.
-     */
-    private static Optional<KilnClient> directly(String address, ConnectOptions options, long end) {
-        try {
-            long now = System.nanoTime();
-            long patience = Math.min((end - now) / 2, Operation.nanos(NEAR));
-            return Optional.of(connect(address, options, now + patience, address));
-        } catch (KilnException unreachable) {
-            if (Thread.currentThread().isInterrupted()) {
-                throw unreachable;
-            }
-            return Optional.empty();
-        }
+        return Greeting.connect(
+                target, options, System.nanoTime() + Operation.nanos(options.timeout));
     }
 
     /** The server's: the address that was given, or its own behind a balancer. */
@@ -132,8 +82,9 @@ public final class KilnClient implements AutoCloseable {
     }
 
     /**
-     * The connection, for stubs of kiln.v1, with the client's credentials and session. Their
-     * failures are gRPC's own; {@link KilnException#of} reads them. It ends with the client.
+     * The connection, for stubs of kiln.v1 and kiln.inference, with the client's credentials and
+     * session. Their failures are gRPC's own; {@link KilnException#of} reads them. It ends with the
+     * client.
      */
     public Channel channel() {
         return connection.channel();
@@ -327,6 +278,38 @@ public final class KilnClient implements AutoCloseable {
     /** Does what several devices do with one tensor together, and waits. */
     public void collective(Collective what) {
         Operation.await(collectiveAsync(what, CallOptions.DEFAULT));
+    }
+
+    /**
+     * Asks for the models in the server's folder, with what has become of each version; for who may
+     * administer the server.
+     */
+    public CompletableFuture<List<ServedModel.Row>> modelsAsync(CallOptions options) {
+        return ServedModel.index(connection, options);
+    }
+
+    /** Asks for the models in the server's folder, and waits. */
+    public List<ServedModel.Row> models() {
+        return Operation.await(modelsAsync(CallOptions.DEFAULT));
+    }
+
+    /**
+     * Finds a model that the server serves, and asks what it takes and gives. Without a version,
+     * which is then empty, it is the greatest that is ready when a request comes.
+     */
+    public CompletableFuture<ServedModel> modelAsync(
+            String name, String version, CallOptions options) {
+        return ServedModel.find(connection, name, version, options);
+    }
+
+    /** Finds a version of a model that the server serves, and waits. */
+    public ServedModel model(String name, String version) {
+        return Operation.await(modelAsync(name, version, CallOptions.DEFAULT));
+    }
+
+    /** Finds a model that the server serves, and waits. */
+    public ServedModel model(String name) {
+        return model(name, "");
     }
 
     /**

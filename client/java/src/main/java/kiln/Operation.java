@@ -139,6 +139,12 @@ final class Operation {
         return attempt(method, request, 1);
     }
 
+    /** Makes one call with one answer, and never again, whatever it fails by. */
+    <Q, A> CompletableFuture<A> callOnce(MethodDescriptor<Q, A> method, Q request) {
+        connection.retries.earn();
+        return once(method, request);
+    }
+
     private <Q, A> CompletableFuture<A> attempt(
             MethodDescriptor<Q, A> method, Q request, int attempt) {
         return once(method, request)

@@ -5,6 +5,7 @@ import java.time.Duration;
 import java.util.OptionalLong;
 import java.util.Set;
 import java.util.concurrent.ThreadLocalRandom;
+import kiln.inference.GRPCInferenceServiceGrpc;
 import kiln.v1.BufferServiceGrpc;
 import kiln.v1.DebugServiceGrpc;
 import kiln.v1.DeviceServiceGrpc;
@@ -43,6 +44,9 @@ final class Retries {
                     DebugServiceGrpc.getTraceMethod().getFullMethodName(),
                     DeviceServiceGrpc.getDescribeMethod().getFullMethodName(),
                     DeviceServiceGrpc.getListMethod().getFullMethodName(),
+                    GRPCInferenceServiceGrpc.getModelMetadataMethod().getFullMethodName(),
+                    GRPCInferenceServiceGrpc.getModelReadyMethod().getFullMethodName(),
+                    GRPCInferenceServiceGrpc.getRepositoryIndexMethod().getFullMethodName(),
                     KernelServiceGrpc.getCompileMethod().getFullMethodName(),
                     KernelServiceGrpc.getGradientMethod().getFullMethodName(),
                     KernelServiceGrpc.getRecordSequenceMethod().getFullMethodName(),

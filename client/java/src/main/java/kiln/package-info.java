@@ -18,8 +18,8 @@
  * surrounding io.grpc.Context has of deadline and cancellation holds as well. All types but {@link
  * kiln.Graph} may be used by many threads.
  *
- * <p>The messages and stubs of the protocol are the package kiln.v1; {@link
- * kiln.KilnClient#channel} makes calls with them that this package does not make, with the same
- * credentials and session.
+ * <p>The messages and stubs of the protocol are the package kiln.v1, those of served models
+ * kiln.inference; {@link kiln.KilnClient#channel} makes calls with them that this package does not
+ * make, with the same credentials and session.
  */
 package kiln;

@@ -19,6 +19,7 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.Map;
 import java.util.OptionalLong;
+import kiln.inference.GRPCInferenceServiceGrpc;
 import kiln.v1.ErrorCode;
 import kiln.v1.ErrorDetail;
 import kiln.v1.KernelServiceGrpc;
@@ -143,6 +144,14 @@ class CallsTest {
         again(true, execute, failed(lost, ErrorCode.SHUTTING_DOWN, 0));
         again(true, compile, failed(lost, none, 0));
         again(false, execute, failed(lost, none, 0));
+        again(
+                true,
+                GRPCInferenceServiceGrpc.getModelReadyMethod().getFullMethodName(),
+                failed(lost, none, 0));
+        again(
+                false,
+                GRPCInferenceServiceGrpc.getModelInferMethod().getFullMethodName(),
+                failed(lost, none, 0));
         again(false, compile, failed(lost, ErrorCode.PARTICIPANT_MISSING, 0));
         again(false, compile, failed(Status.Code.INVALID_ARGUMENT, ErrorCode.BAD_ARGUMENT, 0));
         Retries retries = new Retries();

@@ -14,6 +14,8 @@ import java.time.Duration;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Random;
+import kiln.inference.ModelInferResponse;
+import kiln.inference.ModelMetadataResponse.TensorMetadata;
 import kiln.v1.AllocateResponse;
 import kiln.v1.BufferDescription;
 import kiln.v1.CommandFailed;
@@ -157,6 +159,23 @@ class FuzzTest {
                     g.output(x);
                     g.build();
                 });
+    }
+
+    @Test
+    void answersOfModels() {
+        ModelInferResponse.Builder said = ModelInferResponse.newBuilder();
+        said.addOutputsBuilder().setName("y").setDatatype("FP32").addShape(2);
+        said.addRawOutputContents(ByteString.copyFrom(new byte[8]));
+        fuzz(
+                3000,
+                said.build(),
+                lie ->
+                        InferMessages.outputs(ModelInferResponse.parseFrom(lie), List.of())
+                                .values()
+                                .forEach(NdArray::numbers));
+        TensorMetadata row =
+                TensorMetadata.newBuilder().setName("x").setDatatype("INT64").addShape(-1).build();
+        fuzz(1000, row, lie -> InferMessages.specs(List.of(TensorMetadata.parseFrom(lie))));
     }
 
     /** On its whole way, through gRPC. */

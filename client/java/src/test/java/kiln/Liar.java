@@ -18,8 +18,13 @@ import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.function.BiConsumer;
 import java.util.function.Function;
 import java.util.function.UnaryOperator;
+import kiln.inference.GRPCInferenceServiceGrpc;
+import kiln.inference.ModelInferRequest;
+import kiln.inference.ModelMetadataResponse;
+import kiln.inference.ModelStreamInferResponse;
 import kiln.v1.AllocateRequest;
 import kiln.v1.AllocateResponse;
 import kiln.v1.BufferServiceGrpc;
@@ -62,6 +67,9 @@ final class Liar implements AutoCloseable {
     volatile Function<ExecuteRequest, ExecuteResponse> execute =
             request -> ExecuteResponse.getDefaultInstance();
     volatile Function<ReadRequest, List<ReadResponse>> read = request -> List.of();
+    volatile ModelMetadataResponse metadata = ModelMetadataResponse.getDefaultInstance();
+    volatile BiConsumer<ModelInferRequest, StreamObserver<ModelStreamInferResponse>> inferStream =
+            (request, to) -> {};
     volatile String advertised = ""; // at which address it says that it is itself
     volatile Submit submit = (request, to, connection) -> honest(request, to);
     volatile int leaseSeconds = 60;
@@ -80,6 +88,7 @@ final class Liar implements AutoCloseable {
         NettyServerBuilder made =
                 NettyServerBuilder.forAddress(new InetSocketAddress("127.0.0.1", 0));
         made.addService(devices()).addService(sessions()).addService(buffers());
+        made.addService(models());
         try {
             server = made.addService(kernels()).build().start();
         } catch (IOException failed) {
@@ -212,6 +221,22 @@ final class Liar implements AutoCloseable {
                 .addMethod(
                         lied(KernelServiceGrpc.getSubmitMethod()),
                         ServerCalls.asyncBidiStreamingCall(this::stream))
+                .build();
+    }
+
+    private ServerServiceDefinition models() {
+        return ServerServiceDefinition.builder(GRPCInferenceServiceGrpc.SERVICE_NAME)
+                .addMethod(
+                        lied(GRPCInferenceServiceGrpc.getModelMetadataMethod()),
+                        ServerCalls.asyncUnaryCall(
+                                (request, to) -> answer(to, metadata, Status.OK)))
+                .addMethod(
+                        lied(GRPCInferenceServiceGrpc.getModelStreamInferMethod()),
+                        ServerCalls.asyncBidiStreamingCall(
+                                to ->
+                                        reading(
+                                                request -> inferStream.accept(request, to),
+                                                to::onCompleted)))
                 .build();
     }
 

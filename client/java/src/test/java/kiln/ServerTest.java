@@ -18,8 +18,11 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HexFormat;
 import java.util.List;
+import java.util.Map;
 import java.util.concurrent.CancellationException;
 import java.util.concurrent.CompletableFuture;
+import kiln.inference.GRPCInferenceServiceGrpc;
+import kiln.inference.ModelInferRequest;
 import kiln.v1.DebugServiceGrpc;
 import kiln.v1.ErrorCode;
 import kiln.v1.TraceRequest;
@@ -180,6 +183,20 @@ class ServerTest {
         for (int at = 0; at < count; at++) {
             assertEquals(x[at] + 1, found[at]);
         }
+    }
+
+    /** The server looks at a message's length before it looks for the model. */
+    @Test
+    void aRequestToAModelOfMoreThanTheServerTakes() {
+        int bytes = 193 << 20;
+        NdArray large = NdArray.of(DType.INT8, ByteBuffer.allocateDirect(bytes), bytes);
+        ModelInferRequest request =
+                InferMessages.request("m", "", Map.of("x", large), InferOptions.DEFAULT, "");
+        KilnException failed =
+                Fails.with(
+                        Status.Code.RESOURCE_EXHAUSTED,
+                        () -> client.call(GRPCInferenceServiceGrpc.getModelInferMethod(), request));
+        assertTrue(failed.getMessage().contains("larger than max"), failed.getMessage());
     }
 
     @Test
