@@ -4,7 +4,7 @@
 
 PACKAGES are folders of `./dev package` and `./dev wheel`. A root is what debootstrap makes of a distribution's smallest
 variant, from its mirror; each way to install has it fresh, under an overlay, and processes of it end with it. Root only.
-`./dev first-minute` calls it.
+Status 1 if a way takes more than a minute. `./dev first-minute` calls it.
 """
 
 import argparse
@@ -21,6 +21,7 @@ from typing import NamedTuple
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 PAGE = ROOT / "docs" / "deployment.md"
+MOST = 60  # seconds of a first minute
 CERTIFICATES = "/etc/ssl/certs/ca-certificates.crt"
 
 
@@ -132,13 +133,19 @@ def main():
             (packages / file.name).symlink_to(file.resolve())
         keep = words.keep or pathlib.Path(folder, "roots")
         keep.mkdir(parents=True, exist_ok=True)
+        slow = []
         for name in words.root or ["bookworm"]:
             root = root_of(name, keep)
             for way, lines in ways().items():
                 rows = once(root, packages, BEFORE.get(way, []), lines)
-                print("%s, %s: %.1f s" % (name, way, sum(seconds for seconds, _ in rows)))
+                whole = sum(seconds for seconds, _ in rows)
+                print("%s, %s: %.1f s" % (name, way, whole))
+                if whole > MOST:
+                    slow.append("%s, %s" % (name, way))
                 for seconds, line in rows:
                     print("  %6.1f s  %s" % (seconds, line), flush=True)
+        if slow:
+            raise SystemExit("more than %d s: %s" % (MOST, "; ".join(slow)))
 
 
 if __name__ == "__main__":
