@@ -107,6 +107,9 @@ func (c *Client) unary(
 			return nil
 		}
 		failed := c.heed(fromError(err))
+		if ofSequence(request) {
+			return failed
+		}
 		pause, again := c.retries.wait(method, failed, attempt, deadline)
 		if !again || !sleep(ctx, pause) {
 			return failed

@@ -8,6 +8,8 @@ import (
 	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/encoding/proto"
 	"google.golang.org/grpc/mem"
+
+	"kiln/v1/inference"
 )
 
 // Chunks of data pass protobuf by: a WriteRequest is a tag and a length before the bytes, a ReadResponse the same. So
@@ -29,28 +31,45 @@ type inChunk struct {
 	taken int
 }
 
-// chunkCodec is protobuf's, but for chunks.
+// encoded is a message in its bytes.
+type encoded []byte
+
+// chunkCodec is protobuf's, but for chunks, and for the arrays of models (infer_codec.go).
 type chunkCodec struct{ encoding.CodecV2 }
 
 var codec = chunkCodec{encoding.GetCodecV2(proto.Name)}
 
 func (c chunkCodec) Marshal(message any) (mem.BufferSlice, error) {
-	data, is := message.(outChunk)
-	if !is {
+	switch message := message.(type) {
+	case outChunk:
+		head := binary.AppendUvarint([]byte{chunkOfWrite}, uint64(len(message)))
+		return mem.BufferSlice{mem.SliceBuffer(head), mem.SliceBuffer(message)}, nil
+	case encoded:
+		return mem.BufferSlice{mem.SliceBuffer(message)}, nil
+	case *inference.ModelInferRequest:
+		return c.marshalRequest(message)
+	default:
 		return c.CodecV2.Marshal(message)
 	}
-	head := binary.AppendUvarint([]byte{chunkOfWrite}, uint64(len(data)))
-	return mem.BufferSlice{mem.SliceBuffer(head), mem.SliceBuffer(data)}, nil
 }
 
 func (c chunkCodec) Unmarshal(data mem.BufferSlice, message any) error {
-	into, is := message.(*inChunk)
-	if !is {
-		return c.CodecV2.Unmarshal(data, message)
-	}
-	into.taken = 0
 	reader := data.Reader()
 	defer reader.Close()
+	switch message := message.(type) {
+	case *inChunk:
+		return message.read(reader)
+	case *inference.ModelInferResponse:
+		return readAnswer(reader, reader.Remaining(), message)
+	case *inference.ModelStreamInferResponse:
+		return readStreamed(reader, message)
+	default:
+		return c.CodecV2.Unmarshal(data, message)
+	}
+}
+
+func (into *inChunk) read(reader *mem.Reader) error {
+	into.taken = 0
 	for reader.Remaining() > 0 {
 		tag, err := binary.ReadUvarint(reader)
 		if err != nil {
