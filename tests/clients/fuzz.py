@@ -23,7 +23,7 @@ from wire_proxy import Rule
 
 from kiln.v1 import error_pb2
 
-THEMES = ("arrays", "build", "run", "session", "stream", "transfer")
+THEMES = ("arrays", "build", "models", "run", "session", "stream", "transfer")
 # Allocates gigabytes for what little it shows here.
 WITHOUT = ("transfer.beyond_4_gib",)
 # Of messages, one in so many is changed; of those that a connection begins with fewer, or no life would get far.
@@ -100,7 +100,7 @@ class Life(suite.Run):
 def chosen():
     """Cases that need no more than a server, and whose steps are all the client's."""
     return [case for case in cases.cases().values()
-            if case.name.split(".")[0] in THEMES and case.name not in WITHOUT and not case.server
+            if case.name.split(".")[0] in THEMES and case.name not in WITHOUT and case.server in ({}, {"models": True})
             and not case.cut_each_frame and not any("runner" in step or "eventually" in step for step in case.steps)]  # fmt: skip
 
 

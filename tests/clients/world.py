@@ -134,9 +134,8 @@ class World:
                       "--tls_client_ca=%s" % (pem / "ca.pem")]  # fmt: skip
             self.values.update(ca=str(pem / "ca.pem"), certificate=str(pem / "member.pem"), key=str(pem / "member.key"))
         if words.get("models"):
-            # By the certificate, where there is one: who has it is a tenant's member, too.
-            who = {"tls": str(pem / "ca.pem"), "certificate": str(pem / "member.pem"), "key": str(pem / "member.key")}
-            server = serving(self.folder / "models", *flags, **(who if words.get("tls") else {"token": "first"}))
+            tls = {"tls": str(self._servers.certificates() / "ca.pem")} if words.get("tls") else {}
+            server = serving(self.folder / "models", *flags, token="first", **tls)
         else:
             server = support.Server(*flags)
         self._closers.append(server.stop)

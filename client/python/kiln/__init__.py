@@ -166,7 +166,7 @@ __version__ = "0.1.0"
 
 __all__ = sorted(name for name, one in globals().items() if name == "numpy" or name[0] != "_" and not isinstance(one, type(numpy)))
 # Of the modules, those that are meant; each is there when it has been imported.
-_MODULES = ("aio", "jax", "onnx", "tinygrad", "typing")
+_MODULES = ("aio", "jax", "onnx", "served", "tinygrad", "typing")
 
 
 _describe({name: globals()[name] for name in __all__})

@@ -27,6 +27,9 @@ from kiln.transport.credentials import TLS, Credentials
 from kiln.handles import Awaited
 from kiln.help import describe
 from kiln.requests import check_files, compile_request, explain_request, gradient_request, options_with
+from kiln.served.aio import Model
+from kiln.served.models import INDEX, METADATA, pb, versions_of
+from kiln.served.tensors import Version
 from kiln.session import LEASE
 from kiln.transport.opening import Opening, first
 from kiln.interchange.progress import Progress, told
@@ -238,6 +241,18 @@ class Client(blocking.ClientLike):
     async def programs(self) -> debug_service_pb2.ListProgramsResponse:
         """What the server has compiled, and how often each was found."""
         return await self._connection.call("DebugService.ListPrograms", debug_service_pb2.ListProgramsRequest())
+
+    async def models(self) -> List[Version]:
+        """Which there are (kilnd --models), in which versions, and what has become of each.
+
+        Raises PermissionDenied without the right to administer, InvalidArgument where the server has no folder of models.
+        """
+        return versions_of(await self._connection.call(INDEX, pb.RepositoryIndexRequest()))
+
+    async def model(self, name: str, version: str = "") -> Model:
+        """A model, by its version or the greatest that is ready: kiln.served.aio. Raises NotFound."""
+        asked = pb.ModelMetadataRequest(name=name, version=version)
+        return Model(self._connection, name, version, await self._connection.call(METADATA, asked))
 
     async def buffer(self, value: Any, dtype: Any = None, *, device: Optional[str] = None,
                      progress: Optional[Progress] = None) -> Buffer:

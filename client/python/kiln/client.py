@@ -32,6 +32,8 @@ from kiln.made import Making
 from kiln.program import Program
 from kiln.recording import Recording, Steps
 from kiln.requests import check_files, compile_request, explain_request, gradient_request, options_with
+from kiln.served import models as served
+from kiln.served.tensors import Version
 from kiln.session import LEASE
 from kiln.transport.opening import Opening, first
 from kiln.interchange.progress import Progress
@@ -252,6 +254,20 @@ class Client(ClientLike):
     def programs(self) -> debug_service_pb2.ListProgramsResponse:
         """What the server has compiled, and how often each was found."""
         return self._connection.call("DebugService.ListPrograms", debug_service_pb2.ListProgramsRequest())
+
+    # -- models that the server serves
+
+    def models(self) -> List[Version]:
+        """Which there are (kilnd --models), in which versions, and what has become of each.
+
+        Raises PermissionDenied without the right to administer, InvalidArgument where the server has no folder of models.
+        """
+        return served.versions_of(self._connection.call(served.INDEX, served.pb.RepositoryIndexRequest()))
+
+    def model(self, name: str, version: str = "") -> served.Model:
+        """A model, by its version or the greatest that is ready: kiln.served. Raises NotFound."""
+        asked = served.pb.ModelMetadataRequest(name=name, version=version)
+        return served.Model(self._connection, name, version, self._connection.call(served.METADATA, asked))
 
     # -- buffers
 

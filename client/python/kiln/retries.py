@@ -27,7 +27,8 @@ MOST = 10.0  # that are saved up; they are there at first
 # What looks, and what finds a second time what it made the first.
 IDEMPOTENT = frozenset((
     "BufferService.Describe", "BufferService.ListTensors", "DebugService.Explain", "DebugService.ListPrograms",
-    "DebugService.Trace", "DeviceService.Describe", "DeviceService.List", "KernelService.Compile",
+    "DebugService.Trace", "DeviceService.Describe", "DeviceService.List", "GRPCInferenceService.ModelMetadata",
+    "GRPCInferenceService.ModelReady", "GRPCInferenceService.RepositoryIndex", "KernelService.Compile",
     "KernelService.Gradient", "KernelService.RecordSequence", "SessionService.Renew", "SessionService.Usage"))  # fmt: skip
 
 

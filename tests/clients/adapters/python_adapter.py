@@ -40,7 +40,7 @@ def graph_of(data):
 
 class Adapter:
     def __init__(self):
-        self.clients, self.programs, self.buffers, self.recordings, self.begun = {}, {}, {}, {}, {}
+        self.clients, self.programs, self.buffers, self.recordings, self.begun, self.served = {}, {}, {}, {}, {}, {}
 
     @property
     def client(self):
@@ -156,6 +156,24 @@ class Adapter:
         with kept:
             self.run({**ask, "arguments": [{"buffer": ask["buffer"]}], "keep": [ask["keep"]]})
 
+    def models(self, ask):
+        return {"models": [row._asdict() for row in self.client.models()]}
+
+    def model(self, ask):
+        model = self.served[ask["as"]] = self.client.model(ask["name"], ask.get("version", ""))
+        sides = {side: [{"name": row.name, "dtype": row.dtype and row.dtype.name, "shape": list(row.shape)} for row in getattr(model, side)]
+                 for side in ("inputs", "outputs")}  # fmt: skip
+        return {"ready": model.ready(), "versions": list(model.versions), **sides}
+
+    def infer(self, ask):
+        timeout = ask["timeout_ms"] / 1000 if "timeout_ms" in ask else None
+        with interrupted(ask.get("cancel_after_ms")):
+            return outputs_of(self.served[ask["model"]].infer(**inferred(ask), timeout=timeout))
+
+    def infer_stream(self, ask):
+        with self.served[ask["model"]].stream() as stream:
+            return {"answers": [told_of(answer) for answer in [stream.infer(**inferred(row)) for row in ask["requests"]]]}
+
     def fence(self, ask):
         self.client.fence()
 
@@ -198,6 +216,26 @@ class Adapter:
             return {"error": told(error)}
         except Told as error:
             return error.args[0]
+
+
+def inferred(ask):
+    """What Model.infer takes."""
+    said = ask.get("sequence", {})
+    sequence = {"sequence": int(said["id"]), "start": said.get("start", False), "end": said.get("end", False)} if said else {}
+    inputs = {name: array_of(item["tensor"]) for name, item in ask["inputs"].items()}
+    return {"inputs": inputs, "outputs": ask.get("outputs", ()), **sequence}
+
+
+def outputs_of(arrays):
+    return {"outputs": {name: tensor_of(array) for name, array in arrays.items()}}
+
+
+def told_of(answer):
+    """What a stream's future has."""
+    try:
+        return outputs_of(answer.result())
+    except kiln.KilnError as error:
+        return {"error": told(error)}
 
 
 @contextlib.contextmanager

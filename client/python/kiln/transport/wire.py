@@ -11,6 +11,7 @@ from typing import Any, Callable, Dict, NamedTuple, Optional, Type
 
 from google.protobuf.message import Message
 
+from kiln.inference import grpc_service_pb2
 from kiln.v1 import (
     buffer_service_pb2,
     collective_service_pb2,
@@ -22,7 +23,7 @@ from kiln.v1 import (
 )
 
 _MODULES = (kernel_service_pb2, buffer_service_pb2, device_service_pb2, debug_service_pb2, session_service_pb2,
-            collective_service_pb2, state_pb2)  # fmt: skip
+            collective_service_pb2, state_pb2, grpc_service_pb2)  # fmt: skip
 
 # The version of the protocol this library was written for.
 PROTOCOL = 1
