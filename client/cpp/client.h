@@ -27,6 +27,7 @@
 #include "client/cpp/arrays/host_tensor.h"
 #include "client/cpp/device_buffer.h"
 #include "client/cpp/program.h"
+#include "client/cpp/served/served_model.h"
 #include "client/cpp/stream.h"
 #include "client/cpp/transport/connection.h"
 #include "client/cpp/transport/shared_memory.h"
@@ -85,6 +86,13 @@ class Client {
   // Calls of programs that store to their parameters, to be run again in one round trip; results that would be new
   // memory have no place here. BAD_ARGUMENT for another number of places than a program has arguments.
   absl::StatusOr<Recording> Record(const std::vector<RecordedCall>& calls);
+
+  // -- Models that the server serves (client/cpp/served/served_model.h)
+  absl::StatusOr<std::vector<ModelVersion>> Models() { return ListModels(*connection_); }
+  // Without a version: the greatest that is ready.
+  absl::StatusOr<ServedModel> Model(std::string name, std::string version = "") {
+    return ServedModel::Find(connection_, std::move(name), std::move(version));
+  }
 
   // -- Buffers
   // Zeros, of `bytes` or of a type.

@@ -15,13 +15,13 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
 # Of these kiln.jax is there only where jax is.
-PAGES = ("kiln", "kiln.numpy", "kiln.numpy.linalg", "kiln.numpy.random", "kiln.aio", "kiln.onnx", "kiln.typing",
-         "kiln.jax")  # fmt: skip
+PAGES = ("kiln", "kiln.numpy", "kiln.numpy.linalg", "kiln.numpy.random", "kiln.aio", "kiln.onnx", "kiln.served",
+         "kiln.served.aio", "kiln.typing", "kiln.jax")  # fmt: skip
 # What is code, and what Markdown would take for its own.
 MARKED = re.compile(r"(`[^`]*`)|[*<]")
 SUFFIX = ".md"
 # Made by the library alone: how, is no caller's business.
-MADE = ("Array", "Buffer", "Client", "Model", "Program", "Recording", "Shards", "Tensor", "DType")
+MADE = ("Array", "Buffer", "Client", "Model", "Program", "Recording", "Shards", "Stream", "Tensor", "DType")
 
 
 def public(module: Any) -> List[str]:

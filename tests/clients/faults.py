@@ -157,10 +157,7 @@ class WrongHash(Rule):
 
 
 class Infers(Rule):
-    """Changes what models answer, by call or stream."""
-
-    def changed(self, said):
-        """`said`, a ModelInferResponse, becomes another."""
+    """Changes what models answer, by call or stream: changed(), of a ModelInferResponse."""
 
     def answer(self, method, message, call):
         if method == "GRPCInferenceService.ModelInfer":

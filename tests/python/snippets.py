@@ -9,9 +9,9 @@ import support
 SNIPPET = re.compile(r"^```python\n(.*?)^```\n(?:^```text\n(.*?)^```$)?", re.S | re.M)
 
 
-def check(case, path, at_least):
+def check(case, path, at_least, serve=support.Server):
     """All snippets of the page at `path`, in one namespace, with a kilnd where it says localhost:7437."""
-    server = support.Server("--cpu_devices=4")
+    server = serve("--cpu_devices=4")
     case.addCleanup(server.stop)
     page = path.read_text()
     found = list(SNIPPET.finditer(page))

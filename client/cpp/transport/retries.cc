@@ -10,9 +10,10 @@ namespace kiln::client {
 namespace {
 
 // What looks, and what finds a second time what it made the first.
-constexpr absl::string_view kIdempotent[] = {"Check",    "Compile",     "Describe",     "Explain",
-                                             "Gradient", "List",        "ListPrograms", "RecordSequence",
-                                             "Renew",    "ListTensors", "Trace",        "Usage"};
+constexpr absl::string_view kIdempotent[] = {
+    "Check",        "Compile",       "Describe",   "Explain",        "Gradient",        "List",
+    "ListPrograms", "ModelMetadata", "ModelReady", "RecordSequence", "RepositoryIndex", "Renew",
+    "ListTensors",  "Trace",         "Usage"};
 
 // How long the server wants the client to wait, zero where it does not say; none: it may have begun, or will never end
 // otherwise.

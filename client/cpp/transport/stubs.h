@@ -38,12 +38,12 @@ struct Stubs {
 };
 
 // One unary call: `method` is of the stub that `stub` names. Made again as retries.h says, and counted each time.
-// CANCELLED once `cancellation` says so.
+// CANCELLED once `cancellation` says so. Without `again` it is made once.
 template <typename Interface, typename Stub, typename Request, typename Response>
 absl::Status Call(Connection& connection, const std::unique_ptr<Interface>& stub,
                   grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Response*), const char* name,
                   const Request& request, Response* response, std::optional<absl::Time> by = std::nullopt,
-                  Cancellation* cancellation = nullptr) {
+                  Cancellation* cancellation = nullptr, bool again = true) {
   constexpr bool kUnderSession = !std::is_same_v<Stub, v1::SessionService::Stub>;
   const absl::Time deadline = by.value_or(connection.Deadline());
   connection.retries().Earn();
@@ -55,6 +55,7 @@ absl::Status Call(Connection& connection, const std::unique_ptr<Interface>& stub
     connection.Count(name, 1, request.ByteSizeLong(), status.ok() ? response->ByteSizeLong() : 0);
     if (status.ok()) return absl::OkStatus();
     const absl::Status failure = connection.Convert(status);
+    if (!again) return failure;
     const auto wait = connection.retries().WaitBeforeNext(name, failure, attempt, absl::Now(), deadline);
     if (!wait.has_value()) return failure;
     if (!Cancellation::Sleep(cancellation, *wait)) return absl::CancelledError("its caller has given the call up");

@@ -28,10 +28,11 @@ from kiln.handles import Awaited
 from kiln.help import describe
 from kiln.requests import check_files, compile_request, explain_request, gradient_request, options_with
 from kiln.served.aio import Model
-from kiln.served.models import INDEX, METADATA, pb, versions_of
+from kiln.served.models import INDEX, METADATA, versions_of
 from kiln.served.tensors import Version
 from kiln.session import LEASE
 from kiln.transport.opening import Opening, first
+from kiln.inference import grpc_service_pb2 as pb
 from kiln.interchange.progress import Progress, told
 from kiln.v1 import buffer_service_pb2, debug_service_pb2, device_service_pb2, kernel_service_pb2
 from kiln.v1 import session_service_pb2

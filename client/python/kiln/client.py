@@ -36,6 +36,7 @@ from kiln.served import models as served
 from kiln.served.tensors import Version
 from kiln.session import LEASE
 from kiln.transport.opening import Opening, first
+from kiln.inference import grpc_service_pb2 as pb
 from kiln.interchange.progress import Progress
 from kiln.sharding import Shards, shares
 from kiln.v1 import buffer_service_pb2, debug_service_pb2, device_service_pb2, graph_pb2, kernel_service_pb2
@@ -262,11 +263,11 @@ class Client(ClientLike):
 
         Raises PermissionDenied without the right to administer, InvalidArgument where the server has no folder of models.
         """
-        return served.versions_of(self._connection.call(served.INDEX, served.pb.RepositoryIndexRequest()))
+        return served.versions_of(self._connection.call(served.INDEX, pb.RepositoryIndexRequest()))
 
     def model(self, name: str, version: str = "") -> served.Model:
         """A model, by its version or the greatest that is ready: kiln.served. Raises NotFound."""
-        asked = served.pb.ModelMetadataRequest(name=name, version=version)
+        asked = pb.ModelMetadataRequest(name=name, version=version)
         return served.Model(self._connection, name, version, self._connection.call(served.METADATA, asked))
 
     # -- buffers

@@ -10,15 +10,20 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/synchronization/notification.h"
+#include "absl/time/time.h"
 #include "client/cpp/client.h"
 #include "client/cpp/program.h"
+#include "client/cpp/served/served_model.h"
 #include "client/cpp/stream.h"
+#include "client/cpp/transport/cancellation.h"
 #include "tests/clients/adapters/cpp_bench.h"
 
 namespace kiln::adapter {
@@ -45,6 +50,26 @@ v1::Graph GraphOf(const Json& ask);
 HostTensor TensorOf(const Json& said);
 Json Told(const HostTensor& tensor);
 Json Told(const absl::Status& failure);
+
+// The adapter has nothing of that name.
+absl::Status Nothing(absl::string_view what, const Json& name);
+
+// A whole run that another thread gives up after a time, if it lasts so long.
+class GivesUp {
+ public:
+  GivesUp(client::Cancellation& of, absl::Duration after)
+      : thread_([this, &of, after] {
+          if (!over_.WaitForNotificationWithTimeout(after)) of.Cancel();
+        }) {}
+  ~GivesUp() {
+    over_.Notify();
+    thread_.join();
+  }
+
+ private:
+  absl::Notification over_;
+  std::thread thread_;
+};
 
 // `build`, by the client's functions that make tensors of tensors.
 Answer Build(const Json& ask);
@@ -81,6 +106,11 @@ struct Recorded {
   client::Recording recording;
 };
 
+struct Served {
+  std::string client;
+  client::ServedModel model;
+};
+
 class Adapter {
  public:
   // What `request` is answered with, whatever becomes of it.
@@ -110,11 +140,16 @@ class Adapter {
   Answer Collective(const Json& ask);
   Answer Transfer(const Json& ask);
   Answer Bench(const Json& ask);
+  Answer Models(const Json& ask);
+  Answer Model(const Json& ask);
+  Answer Infer(const Json& ask);
+  Answer InferStream(const Json& ask);
 
   // What has a name; an error that says so if there is nothing of that name.
   absl::StatusOr<std::shared_ptr<Connected>> ClientOf(const Json& ask);
   absl::StatusOr<std::shared_ptr<Memory>> BufferOf(const Json& name);
   absl::StatusOr<Program> ProgramOf(const Json& name);
+  absl::StatusOr<client::ServedModel> ModelOf(const Json& name);
   absl::StatusOr<std::vector<v1::BufferRef>> RefsOf(const Json& names);
   void Keep(const std::string& name, Memory memory);
 
@@ -130,6 +165,7 @@ class Adapter {
   std::map<std::string, Made> programs_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, std::shared_ptr<Memory>> buffers_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, Recorded> recordings_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::string, Served> models_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, std::future<Json>> begun_ ABSL_GUARDED_BY(mutex_);
   std::unique_ptr<Measures> measures_;
 };

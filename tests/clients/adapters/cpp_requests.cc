@@ -1,12 +1,10 @@
 // What the adapter is asked, by name (tests/clients/README.md).
 #include <algorithm>
-#include <thread>
 #include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "absl/synchronization/notification.h"
 #include "absl/time/time.h"
 #include "base/error.h"
 #include "base/graph/graph_hash.h"
@@ -21,10 +19,6 @@ using client::Arguments;
 using client::ClientOptions;
 using client::RunResults;
 
-absl::Status Nothing(absl::string_view what, const Json& name) {
-  return absl::InternalError(absl::StrCat("the adapter has no ", what, " ", name.dump()));
-}
-
 ClientOptions OptionsOf(const Json& ask) {
   ClientOptions options;
   options.connect_timeout = absl::Milliseconds(ask.value("timeout_ms", 30000));
@@ -35,24 +29,11 @@ ClientOptions OptionsOf(const Json& ask) {
   return options;
 }
 
-// A whole run that another thread gives up after a time, if it lasts so long.
-class GivesUp {
- public:
-  GivesUp(client::Cancellation& of, absl::Duration after)
-      : thread_([this, &of, after] {
-          if (!over_.WaitForNotificationWithTimeout(after)) of.Cancel();
-        }) {}
-  ~GivesUp() {
-    over_.Notify();
-    thread_.join();
-  }
-
- private:
-  absl::Notification over_;
-  std::thread thread_;
-};
-
 }  // namespace
+
+absl::Status Nothing(absl::string_view what, const Json& name) {
+  return absl::InternalError(absl::StrCat("the adapter has no ", what, " ", name.dump()));
+}
 
 absl::StatusOr<std::shared_ptr<Stream>> Connected::stream() {
   if (!streams) return nullptr;
@@ -70,13 +51,31 @@ Json Adapter::Do(const Json& ask) {
 
 Answer Adapter::Request(const Json& ask) {
   static const auto* const requests = new std::map<std::string, Answer (Adapter::*)(const Json&)>{
-      {"connect", &Adapter::Connect},       {"close", &Adapter::Close},       {"compile", &Adapter::Compile},
-      {"gradient", &Adapter::Gradient},     {"upload", &Adapter::Upload},     {"allocate", &Adapter::Allocate},
-      {"write", &Adapter::Write},           {"read", &Adapter::Read},         {"free", &Adapter::Free},
-      {"describe", &Adapter::Describe},     {"run", &Adapter::Run},           {"unchecked_run", &Adapter::UncheckedRun},
-      {"run_files", &Adapter::RunFiles},    {"begin", &Adapter::Begin},       {"end", &Adapter::End},
-      {"fence", &Adapter::Fence},           {"record", &Adapter::Record},     {"replay", &Adapter::Replay},
-      {"collective", &Adapter::Collective}, {"transfer", &Adapter::Transfer}, {"bench", &Adapter::Bench},
+      {"connect", &Adapter::Connect},
+      {"close", &Adapter::Close},
+      {"compile", &Adapter::Compile},
+      {"gradient", &Adapter::Gradient},
+      {"upload", &Adapter::Upload},
+      {"allocate", &Adapter::Allocate},
+      {"write", &Adapter::Write},
+      {"read", &Adapter::Read},
+      {"free", &Adapter::Free},
+      {"describe", &Adapter::Describe},
+      {"run", &Adapter::Run},
+      {"unchecked_run", &Adapter::UncheckedRun},
+      {"run_files", &Adapter::RunFiles},
+      {"begin", &Adapter::Begin},
+      {"end", &Adapter::End},
+      {"fence", &Adapter::Fence},
+      {"record", &Adapter::Record},
+      {"replay", &Adapter::Replay},
+      {"collective", &Adapter::Collective},
+      {"transfer", &Adapter::Transfer},
+      {"bench", &Adapter::Bench},
+      {"models", &Adapter::Models},
+      {"model", &Adapter::Model},
+      {"infer", &Adapter::Infer},
+      {"infer_stream", &Adapter::InferStream},
   };
   const std::string what = Text(ask, "do");
   if (what == "reset") return Reset();
@@ -105,6 +104,7 @@ Answer Adapter::Reset() {
   measures_.reset();
   absl::MutexLock lock(&mutex_);
   recordings_.clear();
+  models_.clear();
   programs_.clear();
   buffers_.clear();
   clients_.clear();
@@ -131,6 +131,7 @@ Answer Adapter::Close(const Json& ask) {
   absl::MutexLock lock(&mutex_);
   const auto is_its_own = [&name](const auto& row) { return row.second.client == name; };
   std::erase_if(recordings_, is_its_own);
+  std::erase_if(models_, is_its_own);
   std::erase_if(programs_, is_its_own);
   std::erase_if(buffers_, [&name](const auto& row) { return row.second->client == name; });
   clients_.erase(name);

@@ -10,9 +10,11 @@ import tempfile
 import unittest
 from unittest import mock
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE.parent), str(HERE.parent / "served")]
 
 import support
+import support_served
 import numpy as np
 
 import kiln
@@ -20,6 +22,7 @@ import kiln.aio
 import kiln.help
 import kiln.numpy as knp
 import kiln.onnx
+import kiln.served
 import kiln.typing
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
@@ -30,7 +33,8 @@ with contextlib.suppress(ImportError):
     import onnx
 
 NAMESPACES = {"kiln": kiln, "kiln.numpy": knp, "kiln.numpy.linalg": knp.linalg, "kiln.numpy.random": knp.random,
-              "kiln.aio": kiln.aio, "kiln.onnx": kiln.onnx}  # fmt: skip
+              "kiln.aio": kiln.aio, "kiln.onnx": kiln.onnx, "kiln.served": kiln.served,
+              "kiln.served.aio": kiln.served.aio}  # fmt: skip
 if hasattr(kiln, "jax"):
     NAMESPACES["kiln.jax"] = kiln.jax
 # What is neither called nor a class: numbers, texts, tables and modules.
@@ -53,7 +57,7 @@ def save_relu(path):
     onnx.save(onnx.helper.make_model(graph, opset_imports=[opset], ir_version=8), path)
 
 
-class Help(support.ServerTest):
+class Help(support_served.ServerTest):
     FLAGS = ("--cpu_devices=2",)
 
     def test_every_public_name_has_an_example(self):

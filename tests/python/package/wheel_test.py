@@ -32,7 +32,7 @@ class Wheel(unittest.TestCase):
     def setUpClass(cls):
         cls.folder = folder = pathlib.Path(tempfile.mkdtemp())
         cls.addClassCleanup(shutil.rmtree, folder)
-        generated = shutil.ignore_patterns("v1", "build", "*.egg-info", "__pycache__")
+        generated = shutil.ignore_patterns("v1", "inference", "build", "*.egg-info", "__pycache__")
         shutil.copytree(support.PACKAGE, folder / "tree" / "client" / "python", ignore=generated)
         shutil.copytree(support.ROOT / "proto", folder / "tree" / "proto")
         # As ./dev wheel does.
@@ -46,7 +46,7 @@ class Wheel(unittest.TestCase):
         wanted = {"kiln/" + path.relative_to(package).as_posix() for path in package.rglob("*")
                   if path.suffix in (".py", ".pyi") or path.name == "py.typed"}  # fmt: skip
         self.assertEqual(names, wanted)
-        self.assertLessEqual({"kiln/v1/graph_pb2.py", "kiln/v1/graph_pb2.pyi", "kiln/py.typed"}, names)
+        self.assertLessEqual({"kiln/v1/graph_pb2.py", "kiln/v1/graph_pb2.pyi", "kiln/inference/grpc_service_pb2.py", "kiln/py.typed"}, names)
 
     def test_it_is_for_all_pythons_and_pins_nothing(self):
         with zipfile.ZipFile(self.wheel) as archive:
@@ -72,7 +72,7 @@ class Wheel(unittest.TestCase):
 
     def test_without_any_protoc_the_repository_says_so(self):
         tree = self.folder / "tree" / "client" / "python"
-        code = _NONE + "; import pathlib, generate as g; g.OUT = pathlib.Path('nowhere'); print(g.wants_protoc()); g.generate()"
+        code = _NONE + "; import pathlib, generate as g; g.FOLDERS = {'kiln/v1': pathlib.Path('nowhere')}; print(g.wants_protoc()); g.generate()"
         run = subprocess.run([sys.executable, "-c", code], cwd=tree, env={**os.environ, "PATH": ""}, text=True,
                              capture_output=True)  # fmt: skip
         self.assertEqual((run.returncode, run.stdout), (1, "True\n"))

@@ -23,10 +23,11 @@ from kiln.help import (
     programs,
     reductions,
     samples,
+    served,
 )
 
 _THEMES = (
-    chance, elementwise, failures, making, modules, moving, pairs, products, programs, reductions, samples,
+    chance, elementwise, failures, making, modules, moving, pairs, products, programs, reductions, samples, served,
 )  # fmt: skip
 
 
