@@ -2,6 +2,7 @@ package kiln
 
 import (
 	"context"
+	"io"
 	"math"
 	"strings"
 	"time"
@@ -166,3 +167,5 @@ func (f *failing) RecvMsg(message any) error {
 	}
 	return f.client.heed(fromError(err))
 }
+
+func isEnd(err error) bool { return err == io.EOF }

@@ -1,8 +1,10 @@
-package kiln
+// Package served tests served models against servers that say whatever a test wants of them.
+package served
 
 import (
 	"bytes"
 	"context"
+	"errors"
 	"net"
 	"slices"
 	"sync/atomic"
@@ -11,7 +13,9 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
+	"kiln"
 	kilnv1 "kiln/v1"
 	"kiln/v1/inference"
 )
@@ -19,7 +23,7 @@ import (
 // modelServer has a model whose answers a test decides.
 type modelServer struct {
 	inference.UnimplementedGRPCInferenceServiceServer
-	lyingMachines
+	kilnv1.UnimplementedDeviceServiceServer
 	datatype string // of the input and output
 	infer    func(*inference.ModelInferRequest) (*inference.ModelInferResponse, error)
 	stream   func(inference.GRPCInferenceService_ModelStreamInferServer) error
@@ -48,11 +52,14 @@ func (s *modelServer) ModelStreamInfer(call inference.GRPCInferenceService_Model
 	return s.stream(call)
 }
 
-func (s *modelServer) model(t *testing.T, with ...Option) (*Client, *Model) {
-	s.datatype = "FP32"
+func (*modelServer) List(context.Context, *kilnv1.ListDevicesRequest) (*kilnv1.ListDevicesResponse, error) {
+	return &kilnv1.ListDevicesResponse{ProtocolMin: 1, ProtocolMax: 1}, nil
+}
+
+func (s *modelServer) client(t *testing.T) *kiln.Client {
 	server := grpc.NewServer()
 	inference.RegisterGRPCInferenceServiceServer(server, s)
-	kilnv1.RegisterDeviceServiceServer(server, s.lyingMachines)
+	kilnv1.RegisterDeviceServiceServer(server, s)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -61,16 +68,38 @@ func (s *modelServer) model(t *testing.T, with ...Option) (*Client, *Model) {
 	t.Cleanup(server.Stop)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	client, err := Connect(ctx, listener.Addr().String(), append(with, WithLease(0))...)
+	client, err := kiln.Connect(ctx, listener.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { client.Close() })
-	model, err := client.Model(ctx, "m", "")
+	return client
+}
+
+func (s *modelServer) model(t *testing.T) *kiln.Model {
+	s.datatype = "FP32"
+	model, err := s.client(t).Model(t.Context(), "m", "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return client, model
+	return model
+}
+
+// failed is a call's *kiln.Error; the test fails where there is none.
+func failed(t *testing.T, what string, err error) *kiln.Error {
+	t.Helper()
+	found := &kiln.Error{}
+	if !errors.As(err, &found) {
+		t.Errorf("%s: %v", what, err)
+	}
+	return found
+}
+
+func isBadServer(t *testing.T, what string, err error) {
+	t.Helper()
+	if !kiln.HasCode(err, kilnv1.ErrorCode_INTERNAL_FAULT) {
+		t.Errorf("%s: %v", what, err)
+	}
 }
 
 // same gives what came, as y.
@@ -81,28 +110,49 @@ func same(request *inference.ModelInferRequest) *inference.ModelInferResponse {
 		RawOutputContents: request.RawInputContents}
 }
 
-func x(values ...float32) map[string]Array { return map[string]Array{"x": Vector(values)} }
+func x(values ...float32) map[string]kiln.Array {
+	return map[string]kiln.Array{"x": kiln.Vector(values)}
+}
+
+func TestWhatAModelTakesAndGives(t *testing.T) {
+	model := (&modelServer{}).model(t)
+	inputs, outputs := model.Inputs(), model.Outputs()
+	if len(inputs) != 1 || inputs[0].Name != "x" || inputs[0].DType != kiln.Float32 || len(outputs) != 1 ||
+		outputs[0].Name != "y" || !slices.Equal(outputs[0].Shape, []int64{-1}) {
+		t.Error(inputs, outputs)
+	}
+	if model.Name() != "m" || model.Version() != "" || !slices.Equal(model.Versions(), []string{"1"}) {
+		t.Error(model.Name(), model.Version(), model.Versions())
+	}
+	for _, datatype := range []string{"BYTES", "FP4", ""} {
+		_, err := (&modelServer{datatype: datatype}).client(t).Model(t.Context(), "m", "1")
+		isBadServer(t, datatype, err)
+	}
+}
 
 func TestEveryDtypeOfModelsGoesThereAndBack(t *testing.T) {
+	var came string
 	s := &modelServer{infer: func(r *inference.ModelInferRequest) (*inference.ModelInferResponse, error) {
+		came = r.Inputs[0].Datatype
 		return same(r), nil
 	}}
-	_, model := s.model(t)
-	if len(datatypes) != 13 {
-		t.Errorf("%d dtypes", len(datatypes))
-	}
-	for _, dtype := range datatypes {
-		for _, shape := range [][]int64{{3}, {2, 2}, {0, 5}, {}} {
-			count, _ := byteCount(dtype, shape)
-			data := make([]byte, count)
+	model := s.model(t)
+	for name, dtype := range map[string]kiln.DType{
+		"BOOL": kiln.Bool, "INT8": kiln.Int8, "INT16": kiln.Int16, "INT32": kiln.Int32, "INT64": kiln.Int64,
+		"UINT8": kiln.Uint8, "UINT16": kiln.Uint16, "UINT32": kiln.Uint32, "UINT64": kiln.Uint64,
+		"FP16": kiln.Float16, "FP32": kiln.Float32, "FP64": kiln.Float64, "BF16": kiln.BFloat16,
+	} {
+		for count, shape := range map[int64][]int64{3: {3}, 4: {2, 2}, 0: {0, 5}, 1: {}} {
+			data := make([]byte, count*dtype.Size())
 			for at := range data {
 				data[at] = byte(at + 1)
 			}
-			given := Array{dtype, shape, data}
-			got, err := model.Infer(t.Context(), map[string]Array{"x": given})
+			given := kiln.Array{DType: dtype, Shape: shape, Data: data}
+			got, err := model.Infer(t.Context(), map[string]kiln.Array{"x": given})
 			y := got["y"]
-			if err != nil || y.DType != dtype || !slices.Equal(y.Shape, shape) || !bytes.Equal(y.Data, data) {
-				t.Errorf("%s %v: %v, %v", dtype, shape, got, err)
+			if err != nil || y.DType != dtype || !slices.Equal(y.Shape, shape) || !bytes.Equal(y.Data, data) ||
+				came != name {
+				t.Errorf("%s %v: %s, %v, %v", name, shape, came, got, err)
 			}
 		}
 	}
@@ -110,14 +160,14 @@ func TestEveryDtypeOfModelsGoesThereAndBack(t *testing.T) {
 
 func TestWhatIsNoInputIsNotSent(t *testing.T) {
 	s := &modelServer{}
-	_, model := s.model(t)
-	for name, array := range map[string]Array{
-		"of 8 bits": Vector([]QuarterE4M3{1}),
-		"short":     {Float32, []int64{2}, make([]byte, 7)},
+	model := s.model(t)
+	for name, array := range map[string]kiln.Array{
+		"of 8 bits": kiln.Vector([]kiln.QuarterE4M3{1}),
+		"short":     {DType: kiln.Float32, Shape: []int64{2}, Data: make([]byte, 7)},
 		"none":      {},
 	} {
-		_, err := model.Infer(t.Context(), map[string]Array{name: array})
-		if failed := fromError(err); failed.Code != kilnv1.ErrorCode_BAD_ARGUMENT || failed.Field != name {
+		_, err := model.Infer(t.Context(), map[string]kiln.Array{name: array})
+		if said := failed(t, name, err); said.Code != kilnv1.ErrorCode_BAD_ARGUMENT || said.Field != name {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -129,7 +179,7 @@ func TestWhatIsNoInputIsNotSent(t *testing.T) {
 func TestOutputsThatCannotBe(t *testing.T) {
 	type response = inference.ModelInferResponse
 	s := &modelServer{}
-	_, model := s.model(t)
+	model := s.model(t)
 	for name, lie := range map[string]func(*response){
 		"no contents":    func(r *response) { r.RawOutputContents = nil },
 		"more contents":  func(r *response) { r.RawOutputContents = append(r.RawOutputContents, nil) },
@@ -149,12 +199,9 @@ func TestOutputsThatCannotBe(t *testing.T) {
 			lie(made)
 			return made, nil
 		}
-		_, err := model.Infer(t.Context(), x(1, 2), WithOutputs("y"))
+		_, err := model.Infer(t.Context(), x(1, 2), kiln.WithOutputs("y"))
 		isBadServer(t, name, err)
 	}
-	s.datatype = "BYTES"
-	_, err := model.client.Model(t.Context(), "m", "")
-	isBadServer(t, "a model of texts", err)
 }
 
 func TestWhatARequestSays(t *testing.T) {
@@ -163,8 +210,8 @@ func TestWhatARequestSays(t *testing.T) {
 		came = r
 		return same(r), nil
 	}}
-	_, model := s.model(t)
-	_, err := model.Infer(t.Context(), x(1), WithOutputs("y"), WithSequence(1<<63, true, false), WithRequestID("mine"))
+	model := s.model(t)
+	_, err := model.Infer(t.Context(), x(1), kiln.WithOutputs("y"), kiln.WithSequence(1<<63, true, false), kiln.WithRequestID("mine"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -177,13 +224,15 @@ func TestWhatARequestSays(t *testing.T) {
 
 func TestAStepOfASequenceIsNotMadeAgain(t *testing.T) {
 	s := &modelServer{infer: func(*inference.ModelInferRequest) (*inference.ModelInferResponse, error) {
-		return nil, coded(codes.Unavailable, kilnv1.ErrorCode_SHUTTING_DOWN) // it has not begun
+		stopping, err := status.New(codes.Unavailable, "so").WithDetails(
+			&kilnv1.ErrorDetail{Code: kilnv1.ErrorCode_SHUTTING_DOWN}) // it has not begun
+		return nil, errors.Join(err, stopping.Err())
 	}}
-	_, model := s.model(t)
-	for calls, options := range map[int64][]InferOption{attempts: nil, 1: {WithSequence(1, true, true)}} {
+	model := s.model(t)
+	for calls, options := range map[int64][]kiln.InferOption{3: nil, 1: {kiln.WithSequence(1, true, true)}} {
 		s.calls.Store(0)
 		_, err := model.Infer(t.Context(), x(1), options...)
-		if !HasCode(err, kilnv1.ErrorCode_SHUTTING_DOWN) || s.calls.Load() != calls {
+		if !kiln.HasCode(err, kilnv1.ErrorCode_SHUTTING_DOWN) || s.calls.Load() != calls {
 			t.Errorf("%d calls, not %d: %v", s.calls.Load(), calls, err)
 		}
 	}

@@ -1,4 +1,4 @@
-package kiln
+package served
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"kiln"
 	"kiln/v1/inference"
 )
 
@@ -34,15 +35,15 @@ func TestAStreamAnswersInOrder(t *testing.T) {
 			_ = call.Send(answer) // else a second time
 		}
 	}}
-	_, model := s.model(t)
+	model := s.model(t)
 	stream, err := model.Stream(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	values, futures := []float32{0}, []*FutureArrays{}
+	values, futures := []float32{0}, []*kiln.FutureArrays{}
 	for number := range 300 {
 		values[0] = float32(number) // what was sent before stays as it was
-		future, err := stream.Send(t.Context(), x(values...), WithOutputs("y"))
+		future, err := stream.Send(t.Context(), x(values...), kiln.WithOutputs("y"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -54,14 +55,14 @@ func TestAStreamAnswersInOrder(t *testing.T) {
 	for number, future := range futures {
 		arrays, err := future.Wait(t.Context())
 		if number%6 == 1 || number%6 == 2 || number%6 == 4 {
-			if failed := fromError(err); failed.Message != "so" || failed.Status != codes.Unknown {
+			if said := failed(t, "so", err); said.Message != "so" || said.Status != codes.Unknown {
 				t.Errorf("%d: %v", number, err)
 			}
-		} else if got, _ := Values[float32](arrays["y"]); err != nil || got[0] != float32(number) {
+		} else if got, _ := kiln.Values[float32](arrays["y"]); err != nil || got[0] != float32(number) {
 			t.Errorf("%d: %v, %v", number, got, err)
 		}
 	}
-	if _, err := stream.Send(t.Context(), x(1)); fromError(err).Status != codes.Canceled {
+	if _, err := stream.Send(t.Context(), x(1)); !errors.Is(err, context.Canceled) {
 		t.Error("a closed stream took a request:", err)
 	}
 	if err := stream.Close(); err != nil {
@@ -95,7 +96,7 @@ func TestHowAStreamEnds(t *testing.T) {
 			return nil
 		}, codes.Internal},
 	} {
-		_, model := (&modelServer{stream: row.server}).model(t)
+		model := (&modelServer{stream: row.server}).model(t)
 		stream, err := model.Stream(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -104,10 +105,10 @@ func TestHowAStreamEnds(t *testing.T) {
 		if err == nil { // else the stream has ended by then
 			_, err = future.Wait(t.Context())
 		}
-		if fromError(err) == nil || fromError(err).Status != row.status {
+		if failed(t, name, err).Status != row.status {
 			t.Errorf("%s, the request: %v", name, err)
 		}
-		if err := stream.Close(); fromError(err) == nil || fromError(err).Status != row.status {
+		if err := stream.Close(); failed(t, name, err).Status != row.status {
 			t.Errorf("%s, the stream: %v", name, err)
 		}
 	}
@@ -126,7 +127,7 @@ func TestAStreamIsGivenUp(t *testing.T) {
 		}
 		return nil
 	}}
-	_, model := s.model(t)
+	model := s.model(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	stream, err := model.Stream(ctx)
 	if err != nil {
@@ -142,7 +143,7 @@ func TestAStreamIsGivenUp(t *testing.T) {
 		t.Error(err)
 	}
 	// As much as may be unanswered: what is sent behind it waits, and can be given up.
-	large := map[string]Array{"x": Vector(make([]byte, mostBytes))}
+	large := map[string]kiln.Array{"x": kiln.Vector(make([]byte, 16<<20))}
 	if _, err := stream.Send(t.Context(), large); err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package kiln
+package wire
 
 import (
 	"encoding/binary"

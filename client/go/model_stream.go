@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
 
+	"kiln/internal/wire"
 	"kiln/v1/inference"
 )
 
@@ -63,7 +64,7 @@ func (f *FutureArrays) set(arrays map[string]Array, failed error) {
 // Stream begins a call with many requests. Its deadline and its end are the context's.
 func (m *Model) Stream(ctx context.Context) (*ModelStream, error) {
 	ctx, stop := context.WithCancel(ctx)
-	call, err := m.client.models.ModelStreamInfer(ctx, grpc.ForceCodecV2(codec))
+	call, err := m.client.models.ModelStreamInfer(ctx, grpc.ForceCodecV2(wire.Codec))
 	if err != nil {
 		stop()
 		return nil, err
@@ -140,7 +141,7 @@ func (s *ModelStream) wake() {
 
 func (s *ModelStream) write(call grpc.ClientStream) {
 	for data := s.next(); data != nil; data = s.next() {
-		if call.SendMsg(encoded(data)) != nil {
+		if call.SendMsg(wire.Encoded(data)) != nil {
 			return // the reader learns why
 		}
 	}
