@@ -106,8 +106,11 @@ func isBadServer(t *testing.T, what string, err error) {
 func same(request *inference.ModelInferRequest) *inference.ModelInferResponse {
 	input := request.Inputs[0]
 	row := &inference.ModelInferResponse_InferOutputTensor{Name: "y", Datatype: input.Datatype, Shape: input.Shape}
-	return &inference.ModelInferResponse{Id: request.Id, Outputs: []*inference.ModelInferResponse_InferOutputTensor{row},
-		RawOutputContents: request.RawInputContents}
+	return &inference.ModelInferResponse{
+		Id:                request.Id,
+		Outputs:           []*inference.ModelInferResponse_InferOutputTensor{row},
+		RawOutputContents: request.RawInputContents,
+	}
 }
 
 func x(values ...float32) map[string]kiln.Array {
@@ -211,7 +214,8 @@ func TestWhatARequestSays(t *testing.T) {
 		return same(r), nil
 	}}
 	model := s.model(t)
-	_, err := model.Infer(t.Context(), x(1), kiln.WithOutputs("y"), kiln.WithSequence(1<<63, true, false), kiln.WithRequestID("mine"))
+	sequence := kiln.WithSequence(1<<63, true, false)
+	_, err := model.Infer(t.Context(), x(1), kiln.WithOutputs("y"), sequence, kiln.WithRequestID("mine"))
 	if err != nil {
 		t.Fatal(err)
 	}

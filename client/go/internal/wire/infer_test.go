@@ -13,7 +13,10 @@ import (
 func TestARequestIsAMessageOfTheProtocol(t *testing.T) {
 	yes := &inference.InferParameter{ParameterChoice: &inference.InferParameter_BoolParam{BoolParam: true}}
 	request := &inference.ModelInferRequest{
-		ModelName: "m", ModelVersion: "2", Id: "7", Parameters: map[string]*inference.InferParameter{"sequence_end": yes},
+		ModelName:    "m",
+		ModelVersion: "2",
+		Id:           "7",
+		Parameters:   map[string]*inference.InferParameter{"sequence_end": yes},
 		Inputs: []*inference.ModelInferRequest_InferInputTensor{
 			{Name: "a", Datatype: "FP32", Shape: []int64{0}}, {Name: "b", Datatype: "INT64", Shape: []int64{2}},
 		},
