@@ -37,8 +37,8 @@ pub struct TensorMetadata {
     pub shape: Vec<i64>,
 }
 
-/// A model that the server has of a file (docs/serving.md). Whoever asks it knows names and arrays, and no graph. Copies
-/// of it are the same.
+/// A model that the server has of a file (docs/serving.md). Whoever asks it knows names and arrays, and no graph.
+/// Copies of it are the same.
 ///
 /// ```no_run
 /// # async fn example(client: kiln::Client) -> kiln::Result<()> {
