@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 
+	"kiln/internal/wire"
 	kilnv1 "kiln/v1"
 )
 
@@ -107,17 +108,17 @@ func (b *Buffer) WriteBytes(ctx context.Context, offset uint64, data []byte) err
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	stream, err := b.client.buffers.Write(ctx, grpc.ForceCodecV2(codec))
+	stream, err := b.client.buffers.Write(ctx, grpc.ForceCodecV2(wire.Codec))
 	if err != nil {
 		return err
 	}
 	header := &kilnv1.WriteHeader{Buffer: b.ref(offset), Bytes: uint64(len(data))}
 	err = stream.Send(&kilnv1.WriteRequest{Part: &kilnv1.WriteRequest_Header{Header: header}})
-	for part := range slices.Chunk(data, chunk) {
+	for part := range slices.Chunk(data, wire.Chunk) {
 		if err != nil {
 			break // the answer says why
 		}
-		err = stream.SendMsg(outChunk(part))
+		err = stream.SendMsg(wire.OutChunk(part))
 	}
 	_, err = stream.CloseAndRecv()
 	return err
@@ -131,21 +132,21 @@ func (b *Buffer) ReadBytes(ctx context.Context, offset uint64, data []byte) erro
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	request := &kilnv1.ReadRequest{Buffer: b.ref(offset), Bytes: uint64(len(data))}
-	stream, err := b.client.buffers.Read(ctx, request, grpc.ForceCodecV2(codec))
+	stream, err := b.client.buffers.Read(ctx, request, grpc.ForceCodecV2(wire.Codec))
 	if err != nil {
 		return err
 	}
-	into := &inChunk{room: data}
+	into := &wire.InChunk{Room: data}
 	for {
 		if err := stream.RecvMsg(into); isEnd(err) {
 			break
 		} else if err != nil {
 			return err
 		}
-		into.room = into.room[into.taken:]
+		into.Room = into.Room[into.Taken:]
 	}
-	if len(into.room) > 0 {
-		return newError(0, codes.Internal, "the server sent %d of %d bytes", len(data)-len(into.room), len(data))
+	if len(into.Room) > 0 {
+		return newError(0, codes.Internal, "the server sent %d of %d bytes", len(data)-len(into.Room), len(data))
 	}
 	return nil
 }

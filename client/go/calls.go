@@ -2,6 +2,7 @@ package kiln
 
 import (
 	"context"
+	"io"
 	"math"
 	"strings"
 	"time"
@@ -107,6 +108,9 @@ func (c *Client) unary(
 			return nil
 		}
 		failed := c.heed(fromError(err))
+		if ofSequence(request) {
+			return failed
+		}
 		pause, again := c.retries.wait(method, failed, attempt, deadline)
 		if !again || !sleep(ctx, pause) {
 			return failed
@@ -163,3 +167,5 @@ func (f *failing) RecvMsg(message any) error {
 	}
 	return f.client.heed(fromError(err))
 }
+
+func isEnd(err error) bool { return err == io.EOF }

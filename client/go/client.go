@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	kilnv1 "kiln/v1"
+	"kiln/v1/inference"
 )
 
 // The version of the protocol that this package speaks.
@@ -46,6 +47,7 @@ type Client struct {
 	collectives kilnv1.CollectiveServiceClient
 	sessions    kilnv1.SessionServiceClient
 	machines    kilnv1.DeviceServiceClient
+	models      inference.GRPCInferenceServiceClient
 
 	mutex  sync.Mutex
 	stream *Stream
@@ -133,7 +135,7 @@ func connect(ctx context.Context, address string, o options, named string) (*Cli
 	}
 	c.kernels, c.buffers = kilnv1.NewKernelServiceClient(c.conn), kilnv1.NewBufferServiceClient(c.conn)
 	c.collectives, c.sessions = kilnv1.NewCollectiveServiceClient(c.conn), kilnv1.NewSessionServiceClient(c.conn)
-	c.machines = kilnv1.NewDeviceServiceClient(c.conn)
+	c.machines, c.models = kilnv1.NewDeviceServiceClient(c.conn), inference.NewGRPCInferenceServiceClient(c.conn)
 	itself, err := c.meet(ctx, shaken)
 	if err == nil && named != "" && itself != named {
 		err = newError(0, codes.Unavailable, "another server is at %s, which calls itself %q", address, itself)
@@ -226,7 +228,7 @@ func (c *Client) meet(ctx context.Context, shaken *handshakes) (string, error) {
 // Address is the server's: the one that was given, or the server's own behind a balancer.
 func (c *Client) Address() string { return c.target }
 
-// Conn is the connection, for stubs of package kiln/v1.
+// Conn is the connection, for stubs of packages kiln/v1 and kiln/v1/inference.
 func (c *Client) Conn() grpc.ClientConnInterface { return c.conn }
 
 // Features are what the server can do, by the names of docs/protocol.md.

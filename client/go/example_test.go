@@ -70,6 +70,49 @@ func ExampleClient_Stream() {
 	fmt.Println(array, err)
 }
 
+func ExampleModel() {
+	ctx := context.Background()
+	client, err := kiln.Connect(ctx, "", kiln.WithLease(0)) // no session, for models alone
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+	model, err := client.Model(ctx, "affine", "")
+	if err != nil {
+		log.Fatal(err)
+	}
+	x, err := kiln.ArrayOf([]float32{1, 2, 3, 4}, 1, 4)
+	if err != nil {
+		log.Fatal(err)
+	}
+	outputs, err := model.Infer(ctx, map[string]kiln.Array{"x": x}, kiln.WithOutputs("y"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(kiln.Values[float32](outputs["y"]))
+
+	// Many are on their way at a time.
+	stream, err := model.Stream(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	var futures []*kiln.FutureArrays
+	for range 3 {
+		future, err := stream.Send(ctx, map[string]kiln.Array{"x": x})
+		if err != nil {
+			log.Fatal(err)
+		}
+		futures = append(futures, future)
+	}
+	for _, future := range futures {
+		outputs, err := future.Wait(ctx)
+		fmt.Println(outputs["y"].Shape, err)
+	}
+	if err := stream.Close(); err != nil {
+		log.Fatal(err)
+	}
+}
+
 func ExampleError() {
 	graph := kiln.NewGraph()
 	graph.Output(graph.Param("x", kiln.Float32, 4).Add(graph.Param("y", kiln.Float32, 3)))

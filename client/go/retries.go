@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	kilnv1 "kiln/v1"
+	"kiln/v1/inference"
 )
 
 // Which failed calls are made again, and when. A server that is asked for too much refuses at once, and says when to
@@ -36,6 +37,21 @@ var idempotent = map[string]bool{
 	kilnv1.KernelService_RecordSequence_FullMethodName: true,
 	kilnv1.SessionService_Renew_FullMethodName:         true,
 	kilnv1.SessionService_Usage_FullMethodName:         true,
+
+	inference.GRPCInferenceService_ModelConfig_FullMethodName:     true,
+	inference.GRPCInferenceService_ModelMetadata_FullMethodName:   true,
+	inference.GRPCInferenceService_ModelReady_FullMethodName:      true,
+	inference.GRPCInferenceService_ModelStatistics_FullMethodName: true,
+	inference.GRPCInferenceService_RepositoryIndex_FullMethodName: true,
+	inference.GRPCInferenceService_ServerLive_FullMethodName:      true,
+	inference.GRPCInferenceService_ServerMetadata_FullMethodName:  true,
+	inference.GRPCInferenceService_ServerReady_FullMethodName:     true,
+}
+
+// ofSequence says whether a request is a step of a sequence, which is never made again: it may have moved on.
+func ofSequence(request any) bool {
+	asked, is := request.(*inference.ModelInferRequest)
+	return is && asked.GetParameters()[sequenceID] != nil
 }
 
 type retries struct {

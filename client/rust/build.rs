@@ -1,5 +1,6 @@
-//! Makes the protocol's messages of `proto/kiln/v1`, without protoc, and of each RPC a constant that says its path and
-//! its messages (`v1::kernel_service::COMPILE`). Nothing of it is kept in the tree.
+//! Makes the protocol's messages of `proto/kiln/v1`, and those of the open inference protocol of `proto/inference`,
+//! without protoc, and of each RPC a constant that says its path and its messages (`v1::kernel_service::COMPILE`).
+//! Nothing of it is kept in the tree.
 
 use std::{env, error::Error, fs, path::PathBuf};
 
@@ -50,10 +51,12 @@ fn snake(name: &str) -> String {
 
 fn main() -> Result<(), Box<dyn Error>> {
     let root = PathBuf::from(env::var("CARGO_MANIFEST_DIR")?).join("../../proto");
-    println!("cargo:rerun-if-changed={}", root.join("kiln/v1").display());
+    for folder in ["kiln/v1", "inference"] {
+        println!("cargo:rerun-if-changed={}", root.join(folder).display());
+    }
     let files = SERVICES.map(|name| format!("kiln/v1/{name}_service.proto"));
-    let errors = ["kiln/v1/error.proto".to_string()];
-    let described = protox::compile(files.iter().chain(&errors), [root])?;
+    let others = ["kiln/v1/error.proto".to_string(), "inference/grpc_service.proto".to_string()];
+    let described = protox::compile(files.iter().chain(&others), [root])?;
     fs::write(PathBuf::from(env::var("OUT_DIR")?).join("kiln.bin"), described.encode_to_vec())?;
     Config::new().bytes(["."]).disable_comments(["."]).service_generator(Box::new(Methods)).compile_fds(described)?;
     Ok(())

@@ -22,8 +22,9 @@ class Go(suite.Suite):
         return languages.words_in_go(languages.LANGUAGES["go"].toolchain(), *words, KILN_ADDR=address)
 
     def test_its_own_tests(self):
-        said = self.go("test", "-count=1", "-v", ".")
+        said = self.go("test", "-count=1", "-v", "./...")
         self.assertIn("--- PASS: TestManyGoroutinesShareAClientAndItsStream", said)
+        self.assertIn("--- PASS: TestAStreamAnswersInOrder", said)
         self.assertNotIn("--- SKIP", said)
 
     def test_it_reads_as_go_should(self):

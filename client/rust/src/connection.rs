@@ -2,6 +2,7 @@
 //! errors.
 
 use std::{
+    any::Any,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -24,17 +25,23 @@ use crate::{
     error::{bad_argument, closed},
     guard::Guard,
     identity::Identity,
+    infer::SEQUENCE_ID,
+    inference::ModelInferRequest,
     retries::Retries,
     v1::{Converses, Downloads, ErrorCode, Method, Unary, Uploads},
 };
 
 const SESSION_HEADER: &str = "kiln-session-bin";
-/// What a server may say at once: of answers without graphs and texts, and of those with. Arrays of more come in
-/// chunks.
+/// What a server may say at once: of answers without graphs, texts and models' arrays, and of those with. Other arrays
+/// of more come in chunks.
 const MOST_ANSWER: usize = 16 << 20;
-const MOST_TEXT: usize = 256 << 20;
-const TEXTS: [&str; 3] =
-    ["/kiln.v1.DebugService/", "/kiln.v1.KernelService/Compile", "/kiln.v1.KernelService/Gradient"];
+const MOST_LARGE: usize = 256 << 20;
+const LARGE: [&str; 4] = [
+    "/inference.GRPCInferenceService/",
+    "/kiln.v1.DebugService/",
+    "/kiln.v1.KernelService/Compile",
+    "/kiln.v1.KernelService/Gradient",
+];
 /// A connection on which calls wait, and nothing comes for so long, is asked whether it is alive.
 const LEAST_SILENCE: Duration = Duration::from_secs(20);
 /// gRPC servers take pings amiss that come oftener than each 5 minutes for nothing.
@@ -51,7 +58,7 @@ pub(crate) struct Connection {
     retries: Retries,
     /// The session is perhaps gone: look now.
     pub hastened: Notify,
-    /// How often the connection was left because the server was silent.
+    /// How often the connection was left because the server was silent, or closed.
     pub left: watch::Sender<u64>,
 }
 
@@ -92,9 +99,14 @@ impl Connection {
         self.channel.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Refuses further calls, and hangs up when those under way have ended.
+    /// Refuses further calls, and hangs up when those under way have ended; streams end now.
     pub fn close(&self) {
         *self.channel() = None;
+        self.left.send_modify(|times| *times += 1);
+    }
+
+    pub fn is_closed(&self) -> bool {
+        self.channel().is_none()
     }
 
     /// Dials anew for the calls that follow, and lets streams know: the peer is silent.
@@ -129,8 +141,8 @@ impl Connection {
     async fn ready(&self, path: &str) -> Result<Grpc<Guard>> {
         self.bearer()?;
         let channel = self.channel().clone().ok_or_else(closed)?;
-        let has_text = TEXTS.iter().any(|text| path.starts_with(text));
-        let most = if has_text { MOST_TEXT } else { MOST_ANSWER };
+        let is_large = LARGE.iter().any(|large| path.starts_with(large));
+        let most = if is_large { MOST_LARGE } else { MOST_ANSWER };
         let mut grpc = Grpc::new(Guard(channel)).max_decoding_message_size(most);
         grpc.ready().await.map_err(|why| Error::from(tonic::Status::from_error(why.into())))?;
         Ok(grpc)
@@ -178,6 +190,9 @@ impl Connection {
                     Ok(answer) => return Ok(answer),
                     Err(failed) => failed,
                 };
+                if is_step(&*message) {
+                    return Err(failed);
+                }
                 match self.retries.wait(method.path, &failed, attempt, options.left()) {
                     Some(pause) => tokio::time::sleep(pause).await,
                     None => return Err(failed),
@@ -244,19 +259,20 @@ impl Connection {
         options.limit(call).await
     }
 
-    /// Begins a stream in both directions, under a session's token.
+    /// Begins a stream in both directions, under a session's token if there is one.
     pub async fn converse<Q, A>(
         &self,
         method: Method<Q, A, Converses>,
         messages: impl Stream<Item = Arc<Q>> + Send + 'static,
-        token: Bytes,
+        options: &CallOptions,
+        token: Option<Bytes>,
     ) -> Result<Streaming<A>>
     where
         Q: Message + 'static,
         A: Message + Default + 'static,
     {
         let mut grpc = self.ready(method.path).await?;
-        let request = self.request(method.path, messages, &CallOptions::default(), Some(token))?;
+        let request = self.request(method.path, messages, options, token)?;
         let answers = grpc.streaming(request, path(method.path), Shared::<Q, A>::default()).await;
         answers.map(tonic::Response::into_inner).map_err(|status| self.heed(status))
     }
@@ -270,6 +286,12 @@ impl Connection {
         }
         failed
     }
+}
+
+/// Whether a request is a step of a sequence, which is never made again: it may have moved on.
+fn is_step(message: &dyn Any) -> bool {
+    let asked = message.downcast_ref::<ModelInferRequest>();
+    asked.is_some_and(|asked| asked.parameters.contains_key(SEQUENCE_ID))
 }
 
 fn dialed(endpoint: Endpoint, silence: Duration) -> Channel {

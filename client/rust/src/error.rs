@@ -163,6 +163,11 @@ impl Error {
         self
     }
 
+    pub(crate) fn of_field(mut self, field: &str) -> Error {
+        self.0.said.field = field.into();
+        self
+    }
+
     pub(crate) fn parts_mut(&mut self) -> &mut Parts {
         &mut self.0
     }

@@ -19,8 +19,11 @@
 //! honours, too, and is cancelled there when its future is dropped. Commands of a [`Stream`] wait for no answer. All
 //! failures are [`Error`]. All types may be shared by tasks and threads.
 //!
-//! The messages of the protocol are in [`v1`]; [`Client::call`] makes calls with them that this crate does not make,
-//! with the same credentials, session, retries and errors.
+//! Models that the server has of files are a [`Model`] each, which takes arrays by name and gives some
+//! ([`Client::model`]).
+//!
+//! The messages of the protocol are in [`v1`], those of models in [`inference`]; [`Client::call`] makes calls with them
+//! that this crate does not make, with the same credentials, session, retries and errors.
 //!
 //! Features: `tls` (there unless it is left out); `half` for `half::f16` and `half::bf16`; `ndarray` for arrays of that
 //! crate; `text` for graphs as protobuf's text.
@@ -49,7 +52,11 @@ mod graph;
 mod guard;
 mod hash;
 mod identity;
+mod infer;
+mod infer_stream;
+pub mod inference;
 mod link;
+mod models;
 mod program;
 mod recording;
 mod retries;
@@ -76,6 +83,9 @@ pub use files::{read_graph, write_graph};
 pub use floats::{number, round};
 pub use graph::{Conv2d, Graph, Operand, Reduction, Size, Tensor};
 pub use hash::hash;
+pub use infer::{InferRequest, Outputs};
+pub use infer_stream::{ModelStream, PendingOutputs};
+pub use models::{Model, ModelIndex, TensorMetadata};
 pub use program::{Compilable, Program};
 pub use recording::{Place, Recording, Step};
 pub use safetensors::read_constants;

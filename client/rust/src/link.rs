@@ -32,7 +32,7 @@ use crate::{
 
 /// What may be unconfirmed before a sender waits; an answer is asked for at a quarter of it.
 pub(crate) const MOST_COMMANDS: usize = 1024;
-const MOST_BYTES: usize = 16 << 20;
+pub(crate) const MOST_BYTES: usize = 16 << 20;
 /// Between two attempts to reconnect: at first, and at most.
 const AGAIN: Duration = Duration::from_millis(50);
 const MOST_AGAIN: Duration = Duration::from_secs(1);
@@ -215,10 +215,11 @@ impl Link {
         let writer = tokio::spawn(self.clone().write(number, sender));
         let talk = async {
             *shown = self.connection.bearer()?;
-            let messages = ReceiverStream::new(receiver);
-            let mut answers = self.connection.converse(kernel_service::SUBMIT, messages, self.token.clone()).await?;
+            let (messages, options) = (ReceiverStream::new(receiver), CallOptions::default());
+            let token = Some(self.token.clone());
+            let mut answers = self.connection.converse(kernel_service::SUBMIT, messages, &options, token).await?;
             loop {
-                let Some(answer) = self.connection.next(&mut answers, &CallOptions::default()).await? else {
+                let Some(answer) = self.connection.next(&mut answers, &options).await? else {
                     return Err(unavailable(format!("the stream to {} has ended", self.connection.address)));
                 };
                 if matches!(answer.event, Some(Event::Welcome(_))) {

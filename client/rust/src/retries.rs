@@ -23,7 +23,15 @@ const MOST_BUDGET: u32 = 100;
 const TRY: u32 = 10;
 
 /// What looks, and what finds a second time what it made the first.
-const IDEMPOTENT: [&str; 12] = [
+const IDEMPOTENT: [&str; 20] = [
+    "/inference.GRPCInferenceService/ModelConfig",
+    "/inference.GRPCInferenceService/ModelMetadata",
+    "/inference.GRPCInferenceService/ModelReady",
+    "/inference.GRPCInferenceService/ModelStatistics",
+    "/inference.GRPCInferenceService/RepositoryIndex",
+    "/inference.GRPCInferenceService/ServerLive",
+    "/inference.GRPCInferenceService/ServerMetadata",
+    "/inference.GRPCInferenceService/ServerReady",
     "/kiln.v1.BufferService/Describe",
     "/kiln.v1.BufferService/ListTensors",
     "/kiln.v1.DebugService/Explain",

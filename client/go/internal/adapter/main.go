@@ -22,6 +22,7 @@ import (
 // ask has the fields of all requests.
 type ask struct {
 	Do, Client, As, Of, Address, Token, Program, Buffer, Tag, Kind, Op, Device, Recording string
+	Name, Version, Model                                                                  string
 
 	Ca, Certificate, Key  string
 	TokenFile             string `json:"token_file"`
@@ -34,7 +35,9 @@ type ask struct {
 	Arguments             []argument
 	Keep                  json.RawMessage
 	Buffers               []string
-	Inputs, Outputs       []string
+	Inputs, Outputs       json.RawMessage // names of buffers; of a model, tensors by name, and names
+	Sequence              *sequence
+	Requests              []inferring
 	GraphFile             string `json:"graph_file"`
 	ConstantsFile         string `json:"constants_file"`
 	Bytes, Offset, Handle json.RawMessage
@@ -75,6 +78,7 @@ type adapter struct {
 	programs   map[string]*kiln.Program
 	buffers    map[string]*kiln.Buffer
 	recordings map[string]*kiln.Recording
+	models     map[string]*kiln.Model
 	begun      map[string]chan answer
 	measured   *measured
 }
@@ -96,6 +100,7 @@ func newAdapter() *adapter {
 		map[string]*kiln.Program{},
 		map[string]*kiln.Buffer{},
 		map[string]*kiln.Recording{},
+		map[string]*kiln.Model{},
 		map[string]chan answer{},
 		nil,
 	}

@@ -38,6 +38,10 @@ var requests = map[string]func(*adapter, context.Context, *ask) (answer, error){
 	"replay":        replay,
 	"collective":    collective,
 	"transfer":      transfer,
+	"models":        models,
+	"model":         model,
+	"infer":         infer,
+	"infer_stream":  inferStream,
 }
 
 func init() { requests["begin"], requests["end"] = begin, end }
@@ -297,6 +301,11 @@ func record(a *adapter, ctx context.Context, r *ask) (answer, error) {
 	return nil, err
 }
 
+func names(list json.RawMessage) (made []string) {
+	_ = json.Unmarshal(list, &made)
+	return made
+}
+
 func (a *adapter) named(names []string) []*kiln.Buffer {
 	var buffers []*kiln.Buffer
 	for _, name := range names {
@@ -311,7 +320,7 @@ func replay(a *adapter, ctx context.Context, r *ask) (answer, error) {
 
 func collective(a *adapter, ctx context.Context, r *ask) (answer, error) {
 	client := a.clients[r.Client].client
-	what := kiln.Collective{Inputs: a.named(r.Inputs), Outputs: a.named(r.Outputs), Root: r.Root}
+	what := kiln.Collective{Inputs: a.named(names(r.Inputs)), Outputs: a.named(names(r.Outputs)), Root: r.Root}
 	what.Op = map[string]kiln.Reduction{"sum": kiln.Sum, "prod": kiln.Product, "max": kiln.Maximum}[r.Op]
 	return nil, map[string]func(context.Context, kiln.Collective) error{
 		"broadcast": client.Broadcast, "scatter": client.Scatter, "gather": client.Gather, "reduce": client.Reduce,

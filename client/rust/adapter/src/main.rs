@@ -3,6 +3,7 @@
 
 mod bench;
 mod builder;
+mod models;
 mod requests;
 
 use std::{
@@ -12,7 +13,7 @@ use std::{
 };
 
 use base64::{Engine, prelude::BASE64_STANDARD};
-use kiln::{Array, Buffer, Client, Error, Program, Recording, Stream};
+use kiln::{Array, Buffer, Client, Error, Model, Program, Recording, Stream};
 use serde_json::{Map, Value, json};
 use tokio::task::JoinHandle;
 
@@ -53,6 +54,7 @@ pub struct Named {
     pub clients: HashMap<String, Connected>,
     pub programs: HashMap<String, Program>,
     pub buffers: HashMap<String, Buffer>,
+    pub models: HashMap<String, Model>,
     pub recordings: HashMap<String, Arc<Recording>>,
     pub begun: HashMap<String, JoinHandle<Value>>,
     pub bench: Option<Arc<bench::Bench>>,
@@ -110,7 +112,7 @@ pub fn tensor(array: &Array) -> Value {
 }
 
 /// An error as the suite wants it.
-fn told(error: &Error) -> Value {
+pub fn told(error: &Error) -> Value {
     let mut made = Map::new();
     let status = format!("{:?}", error.status());
     let upper = status.chars().enumerate().flat_map(|(at, letter)| {

@@ -10,7 +10,7 @@ use prost::Message;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use crate::{Adapter, Answer, Connected, Failure, array, bad, bench::Bench, builder, decoded, encoded, tensor};
+use crate::{Adapter, Answer, Connected, Failure, array, bad, bench::Bench, builder, decoded, encoded, models, tensor};
 
 pub async fn request(adapter: &Adapter, ask: &Value) -> Answer {
     match ask["do"].as_str().unwrap_or_default() {
@@ -39,6 +39,10 @@ pub async fn request(adapter: &Adapter, ask: &Value) -> Answer {
         "replay" => replay(adapter, ask).await,
         "collective" => collective(adapter, ask).await,
         "transfer" => transfer(adapter, ask).await,
+        "models" => models::models(adapter, ask).await,
+        "model" => models::model(adapter, ask).await,
+        "infer" => models::infer(adapter, ask).await,
+        "infer_stream" => models::infer_stream(adapter, ask).await,
         other => Err(Failure::Said(json!({"unsupported": other}))),
     }
 }
@@ -56,17 +60,17 @@ fn graph(ask: &Value) -> Result<v1::Graph, Failure> {
 }
 
 /// A number, or one as text.
-fn number(said: &Value) -> u64 {
+pub fn number(said: &Value) -> u64 {
     said.as_u64().or_else(|| said.as_str()?.parse().ok()).unwrap_or_default()
 }
 
-fn name(said: &Value) -> String {
+pub fn name(said: &Value) -> String {
     said.as_str().unwrap_or_default().into()
 }
 
 /// Makes a call, with what the request says of its time. To give a call up is to drop it, which nobody is told of: the
 /// suite is.
-async fn made<'a, T: 'a>(call: Call<'a, T>, ask: &Value) -> Result<T, Failure> {
+pub async fn made<'a, T: 'a>(call: Call<'a, T>, ask: &Value) -> Result<T, Failure> {
     let call = match ask["timeout_ms"].as_u64() {
         Some(timeout) => call.timeout(Duration::from_millis(timeout)),
         None => call,

@@ -67,6 +67,17 @@ pub fn framed(message: &[u8]) -> Vec<u8> {
     [&[0], &(message.len() as u32).to_be_bytes()[..], message].concat()
 }
 
+/// The messages of a call that has many.
+pub fn unframed(mut data: Bytes) -> Vec<Bytes> {
+    let mut made = Vec::new();
+    while !data.is_empty() {
+        let head = data.split_to(5);
+        let length = u32::from_be_bytes([head[1], head[2], head[3], head[4]]) as usize;
+        made.push(data.split_to(length));
+    }
+    made
+}
+
 pub fn event(command_id: u64, event: Event) -> SubmitResponse {
     SubmitResponse { command_id, event: Some(event), more: false }
 }
@@ -199,7 +210,9 @@ async fn call(liar: Arc<Liar>, request: Request<RecvStream>, mut respond: SendRe
         body.flow_control().release_capacity(part.len()).ok()?;
         data.extend_from_slice(&part);
     }
-    let reply = liar.reply(&path, Bytes::from(data).slice(5..));
+    // Of many messages each has its frame.
+    let head = if path.ends_with("/ModelStreamInfer") { 0 } else { 5 };
+    let reply = liar.reply(&path, Bytes::from(data).slice(head..));
     if let Reply::Reset = reply {
         respond.send_reset(h2::Reason::INTERNAL_ERROR);
         return Some(());

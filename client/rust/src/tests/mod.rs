@@ -3,6 +3,7 @@
 mod fuzz;
 mod liar;
 mod lies;
+mod models;
 mod server;
 mod streams;
 mod wire;

@@ -1,4 +1,5 @@
-package kiln
+// Package wire is how messages with arrays become bytes.
+package wire
 
 import (
 	"encoding/binary"
@@ -8,49 +9,70 @@ import (
 	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/encoding/proto"
 	"google.golang.org/grpc/mem"
+
+	"kiln/v1/inference"
 )
 
 // Chunks of data pass protobuf by: a WriteRequest is a tag and a length before the bytes, a ReadResponse the same. So
 // each byte is copied once on this side, into the frames of HTTP/2 or out of them.
 
-const chunk = 1 << 20
+// Chunk is how many bytes travel at once.
+const Chunk = 1 << 20
 
 const (
 	chunkOfWrite = 0x12 // WriteRequest.chunk = 2
 	chunkOfRead  = 0x0a // ReadResponse.chunk = 1
 )
 
-// outChunk is a WriteRequest with these bytes.
-type outChunk []byte
+// OutChunk is a WriteRequest with these bytes.
+type OutChunk []byte
 
-// inChunk is a ReadResponse whose bytes go to the front of `room`; `taken` is how many there were.
-type inChunk struct {
-	room  []byte
-	taken int
+// InChunk is a ReadResponse whose bytes go to the front of Room; Taken is how many there were.
+type InChunk struct {
+	Room  []byte
+	Taken int
 }
 
-// chunkCodec is protobuf's, but for chunks.
+// Encoded is a message in its bytes.
+type Encoded []byte
+
+// chunkCodec is protobuf's, but for chunks, and for the arrays of models (infer.go).
 type chunkCodec struct{ encoding.CodecV2 }
 
-var codec = chunkCodec{encoding.GetCodecV2(proto.Name)}
+// Codec is the one of calls whose messages are these.
+var Codec = chunkCodec{encoding.GetCodecV2(proto.Name)}
 
 func (c chunkCodec) Marshal(message any) (mem.BufferSlice, error) {
-	data, is := message.(outChunk)
-	if !is {
+	switch message := message.(type) {
+	case OutChunk:
+		head := binary.AppendUvarint([]byte{chunkOfWrite}, uint64(len(message)))
+		return mem.BufferSlice{mem.SliceBuffer(head), mem.SliceBuffer(message)}, nil
+	case Encoded:
+		return mem.BufferSlice{mem.SliceBuffer(message)}, nil
+	case *inference.ModelInferRequest:
+		return c.marshalRequest(message)
+	default:
 		return c.CodecV2.Marshal(message)
 	}
-	head := binary.AppendUvarint([]byte{chunkOfWrite}, uint64(len(data)))
-	return mem.BufferSlice{mem.SliceBuffer(head), mem.SliceBuffer(data)}, nil
 }
 
 func (c chunkCodec) Unmarshal(data mem.BufferSlice, message any) error {
-	into, is := message.(*inChunk)
-	if !is {
-		return c.CodecV2.Unmarshal(data, message)
-	}
-	into.taken = 0
 	reader := data.Reader()
 	defer reader.Close()
+	switch message := message.(type) {
+	case *InChunk:
+		return message.read(reader)
+	case *inference.ModelInferResponse:
+		return readAnswer(reader, reader.Remaining(), message)
+	case *inference.ModelStreamInferResponse:
+		return readStreamed(reader, message)
+	default:
+		return c.CodecV2.Unmarshal(data, message)
+	}
+}
+
+func (into *InChunk) read(reader *mem.Reader) error {
+	into.Taken = 0
 	for reader.Remaining() > 0 {
 		tag, err := binary.ReadUvarint(reader)
 		if err != nil {
@@ -73,16 +95,16 @@ var (
 	errTooLarge = errors.New("more came than was asked for")
 )
 
-func (into *inChunk) take(reader *mem.Reader) error {
+func (into *InChunk) take(reader *mem.Reader) error {
 	length, err := binary.ReadUvarint(reader)
 	if err != nil || length > uint64(reader.Remaining()) {
 		return errNoChunk
 	}
-	if length > uint64(len(into.room)-into.taken) {
+	if length > uint64(len(into.Room)-into.Taken) {
 		return errTooLarge
 	}
-	_, err = io.ReadFull(reader, into.room[into.taken:into.taken+int(length)])
-	into.taken += int(length)
+	_, err = io.ReadFull(reader, into.Room[into.Taken:into.Taken+int(length)])
+	into.Taken += int(length)
 	return err
 }
 
@@ -108,5 +130,3 @@ func skip(reader *mem.Reader, wire uint64) error {
 	_, err = reader.Discard(int(count))
 	return err
 }
-
-func isEnd(err error) bool { return err == io.EOF }
