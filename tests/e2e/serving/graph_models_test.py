@@ -24,7 +24,7 @@ import kiln
 from kiln.v1 import graph_pb2
 
 MLP = models.Mlp()
-PAGE = support.ROOT / "docs" / "graph_models.md"
+PAGE = support.ROOT / "models" / "kgraph" / "README.md"
 
 
 class GraphModels(serving_test.ServingTest):
@@ -47,7 +47,7 @@ class GraphModels(serving_test.ServingTest):
 
     @classmethod
     def page(cls):
-        """What docs/graph_models.md shows, run in the folder that it is about; the names that it leaves."""
+        """What models/kgraph/README.md shows, run in the folder that it is about; the names that it leaves."""
         blocks = dict(re.findall(r"^```(\w+)\n(.*?)^```", PAGE.read_text(), re.S | re.M))
         names = {}
         exec(compile(blocks["python"], str(PAGE), "exec"), names)
