@@ -2,7 +2,7 @@
 //
 // Such a file is the length of its header (8 bytes, little-endian), the header, and the
 // tensors' bytes. The header is a JSON object: of each name, the dtype, the shape, and
-// where its bytes begin and end behind the header; "__metadata__" is for people.
+// where its bytes begin and end behind the header; "__metadata__" is texts by name.
 #ifndef KILN_BASE_SAFETENSORS_NAMES_H_
 #define KILN_BASE_SAFETENSORS_NAMES_H_
 

@@ -147,7 +147,7 @@ const std::vector<ConfigRow>& ConfigRows() {
       {"slow_log", "", "the same file for slow calls alone; empty: none. `kiln top` shows the last in any case"},
       {"slow_request_ms", "1000", "a unary call that takes so long is slow; 0: none is"},
       {"models", "",
-       "folder of ONNX models, NAME/VERSION/model.onnx, to serve by the open inference protocol (docs/serving.md); "
+       "folder of models, NAME/VERSION/model.onnx or model.kgraph, to serve by the open inference protocol (docs/serving.md); "
        "looked at again every two seconds; empty: none"},
       {"models_device", "", "device on which they run; empty: the first"},
       {"model_versions", "latest",

@@ -18,6 +18,7 @@
 #include "client/cli/text/table.h"
 #include "client/cpp/arrays/npy.h"
 #include "client/cpp/arrays/safetensors.h"
+#include "models/kgraph/signature.h"
 
 namespace kiln::cli {
 namespace {
@@ -41,7 +42,7 @@ absl::Status WriteConstants(const onnx::Model& model, const std::string& path) {
   if (absl::EndsWith(path, ".safetensors")) {
     std::map<std::string, const client::HostTensor*> tensors;
     for (const onnx::Model::Constant& constant : model.constants) tensors[NameOf(constant)] = &constant.value;
-    return client::WriteSafetensors(path, tensors);
+    return client::WriteSafetensors(path, tensors, {{kgraph::kSignatureKey, kgraph::WriteSignature(model)}});
   }
   const std::string& folder = path;
   std::error_code error;
@@ -72,45 +73,16 @@ std::string TableOf(const onnx::Model& model) {
                       BytesText(static_cast<double>(bytes)), "\n");
 }
 
-// Numbers, and text where a size depends on variables.
-nlohmann::json Json(const client::Sizes& shape) {
-  nlohmann::json sizes = nlohmann::json::array();
-  for (const client::Size& size : shape) {
-    if (const std::optional<int64_t> number = size.number()) {
-      sizes.push_back(*number);
-    } else {
-      sizes.push_back(size.Text());
-    }
-  }
-  return sizes;
-}
-
-// The same for programs, such as kiln.onnx of the Python client.
+// The same for programs, such as kiln.onnx of the Python client: the signature, and what was written of the constants.
 std::string JsonOf(const onnx::Model& model) {
-  nlohmann::json inputs = nlohmann::json::array(), sizes = inputs, outputs = inputs, constants = inputs;
-  for (const onnx::Model::Input& input : model.inputs) {
-    inputs.push_back({{"slot", input.slot},
-                      {"name", input.name},
-                      {"dtype", DTypeName(input.dtype)},
-                      {"shape", Json(input.shape)},
-                      {"used", input.used}});
-  }
-  for (const client::SizeVariable& size : model.variables) {
-    sizes.push_back({{"slot", size.slot}, {"name", size.name}, {"min", size.least}, {"max", size.greatest}});
-  }
-  for (const onnx::Model::Output& output : model.outputs) {
-    nlohmann::json row = {{"name", output.name}, {"dtype", DTypeName(output.dtype)}, {"result", nullptr}};
-    row["shape"] = Json(output.shape);
-    if (output.result) row["result"] = *output.result;
-    outputs.push_back(std::move(row));
-  }
+  nlohmann::json all = nlohmann::json::parse(kgraph::WriteSignature(model));
+  nlohmann::json& constants = all["constants"] = nlohmann::json::array();
   for (const onnx::Model::Constant& constant : model.constants) {
     constants.push_back({{"slot", constant.slot},
                          {"name", constant.name},
                          {"dtype", DTypeName(constant.value.dtype)},
                          {"written_as", NameOf(constant)}});
   }
-  const nlohmann::json all = {{"inputs", inputs}, {"sizes", sizes}, {"outputs", outputs}, {"constants", constants}};
   // Names are the file's, whatever bytes they have.
   return all.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
@@ -135,7 +107,7 @@ void AddImport(CLI::App& app, Cli& cli) {
       "  kiln import model.onnx                              its inputs, outputs and constants\n"
       "  kiln import model.onnx --size batch=1:64 -o model.uop   the graph, for any batch up to 64\n"
       "  kiln import model.onnx -o model.kgraph              and its constants, in model.safetensors: for other "
-      "clients\n"
+      "clients, and for kilnd --models\n"
       "  kiln import model.onnx -o model.pb --constants weights  and its constants, a file each\n"
       "  kiln run model.onnx -i x=x.npy                      run it at once");
   command->add_option("model", flags->model, "The model: .onnx")->required();

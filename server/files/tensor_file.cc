@@ -85,7 +85,17 @@ absl::StatusOr<StoredTensor> ToTensor(const std::string& name, const json& row) 
   return tensor;
 }
 
-absl::StatusOr<std::vector<StoredTensor>> ListSafetensors(const DataFile& file) {
+}  // namespace
+
+absl::StatusOr<std::vector<StoredTensor>> ListTensors(const DataFile& file) {
+  std::string front(std::min<uint64_t>(file.bytes(), kMaxNpyHeader + 12), '\0');
+  KILN_RETURN_IF_ERROR(file.Read(0, front.size(), front.data()));
+  if (absl::StartsWith(front, kNpyMagic)) return ListNpy(file, front);
+  KILN_ASSIGN_OR_RETURN(NotedTensors found, ListSafetensors(file));
+  return std::move(found.tensors);
+}
+
+absl::StatusOr<NotedTensors> ListSafetensors(const DataFile& file) {
   unsigned char digits[kLengthBytes];
   if (file.bytes() < kLengthBytes) return Bad("it is neither .npy nor .safetensors: it has fewer than 8 bytes");
   KILN_RETURN_IF_ERROR(file.Read(0, kLengthBytes, digits));
@@ -99,25 +109,22 @@ absl::StatusOr<std::vector<StoredTensor>> ListSafetensors(const DataFile& file) 
   const json header = json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!header.is_object()) return Bad("it is neither .npy nor .safetensors: its header is no JSON object");
   if (header.size() > kMaxTensors) return Bad(absl::StrCat(header.size(), " tensors; the most is ", kMaxTensors));
-  std::vector<StoredTensor> tensors;
+  NotedTensors found;
   for (const auto& [name, row] : header.items()) {
-    if (name == "__metadata__") continue;
+    if (name == "__metadata__") {
+      for (const auto& [key, note] : row.items()) {
+        if (row.is_object() && note.is_string()) found.metadata[key] = note.get<std::string>();
+      }
+      continue;
+    }
     KILN_ASSIGN_OR_RETURN(StoredTensor tensor, ToTensor(name, row));
     KILN_RETURN_IF_ERROR(Place(file, kLengthBytes + length, tensor));
-    tensors.push_back(std::move(tensor));
+    found.tensors.push_back(std::move(tensor));
   }
-  std::sort(tensors.begin(), tensors.end(), [](const StoredTensor& a, const StoredTensor& b) {
+  std::sort(found.tensors.begin(), found.tensors.end(), [](const StoredTensor& a, const StoredTensor& b) {
     return std::pair(a.offset, absl::string_view(a.name)) < std::pair(b.offset, absl::string_view(b.name));
   });
-  return tensors;
-}
-
-}  // namespace
-
-absl::StatusOr<std::vector<StoredTensor>> ListTensors(const DataFile& file) {
-  std::string front(std::min<uint64_t>(file.bytes(), kMaxNpyHeader + 12), '\0');
-  KILN_RETURN_IF_ERROR(file.Read(0, front.size(), front.data()));
-  return absl::StartsWith(front, kNpyMagic) ? ListNpy(file, front) : ListSafetensors(file);
+  return found;
 }
 
 }  // namespace kiln::server

@@ -3,6 +3,7 @@
 #define KILN_SERVER_FILES_TENSOR_FILE_H_
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,13 @@ struct StoredTensor {
 // saying what is wrong, for a file that is neither, is not whole, or is of no dtype that
 // Kiln has. Of a file's text, no more is believed than was checked.
 absl::StatusOr<std::vector<StoredTensor>> ListTensors(const DataFile& file);
+
+// The same of a .safetensors alone, with the texts that it has by name ("__metadata__"); what is no text is left out.
+struct NotedTensors {
+  std::vector<StoredTensor> tensors;
+  std::map<std::string, std::string> metadata;
+};
+absl::StatusOr<NotedTensors> ListSafetensors(const DataFile& file);
 
 }  // namespace kiln::server
 

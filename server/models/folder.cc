@@ -123,7 +123,9 @@ class Scanner {
       if (files != nullptr && AtVersion(files.get(), name, number)) ++found;
     }
     AddConfig(folder, name, first);
-    if (found == 0) Skip(name, absl::StrCat("has no VERSION/", kModelFile, ", with a version such as 1, and no links"));
+    if (found == 0)
+      Skip(name,
+           absl::StrCat("has no VERSION/", kModelFile, " or ", kGraphFile, ", with a version such as 1, and no links"));
   }
 
   // To the versions from the `first` on, which are all of the model's.
@@ -151,14 +153,30 @@ class Scanner {
                     about.st_ctim.tv_nsec, "/");
   }
 
-  bool AtVersion(DIR* folder, const std::string& name, uint64_t version) {
+  // Whether there is such a file, and whether it is a plain one.
+  struct Found {
+    bool there = false, plain = false;
+  };
+  Found Look(DIR* folder, const char* file) {
     struct stat about;
-    if (!StatIn(folder, kModelFile, about)) {
-      Failed();
-      return false;
+    if (StatIn(folder, file, about)) return {true, S_ISREG(about.st_mode)};
+    Failed();
+    return {};
+  }
+
+  bool AtVersion(DIR* folder, const std::string& name, uint64_t version) {
+    const Found model = Look(folder, kModelFile), graph = Look(folder, kGraphFile);
+    if (!model.plain && !graph.plain) return false;
+    ModelFiles files{name, version};
+    files.is_graph = graph.plain;
+    files.path = absl::StrCat(path_, "/", name, "/", version, "/", files.is_graph ? kGraphFile : kModelFile);
+    if (model.there && graph.there) {
+      files.refused = absl::StrCat(kGraphFile, ": ", kModelFile, " lies beside it; a version is one of them");
+    } else if (files.is_graph && !Look(folder, kConstantsFile).plain) {
+      files.refused = absl::StrCat(kConstantsFile, ": no plain file beside ", kGraphFile, "; links are not followed");
     }
-    if (!S_ISREG(about.st_mode)) return false;
-    ModelFiles files{name, version, absl::StrCat(path_, "/", name, "/", version, "/", kModelFile)};
+    files.identity = files.refused;  // a link that goes changes nothing else
+    struct stat about;
     std::vector<std::string> names;
     List(folder, names);
     for (const std::string& each : names) {

@@ -1,4 +1,5 @@
-// What lies in a folder of models: FOLDER/name/version/model.onnx, and perhaps FOLDER/name/config.pbtxt.
+// What lies in a folder of models: FOLDER/name/version/model.onnx, or model.kgraph with model.safetensors beside it,
+// and perhaps FOLDER/name/config.pbtxt.
 //
 // Whoever may write there is an operator's helper at best, so names are believed in nothing: a
 // name or a version is one plain word, and a scan goes through no link below the folder.
@@ -15,18 +16,21 @@
 
 namespace kiln::server {
 
-// The file of a version.
+// The file of a version, one of these two; and the constants of the second (models/kgraph/README.md).
 inline constexpr char kModelFile[] = "model.onnx";
+inline constexpr char kGraphFile[] = "model.kgraph";
+inline constexpr char kConstantsFile[] = "model.safetensors";
 // The file beside the versions: what holds for all of them (sequences/sequence_config.h).
 inline constexpr char kConfigFile[] = "config.pbtxt";
 
 struct ModelFiles {
   std::string name;
   uint64_t version = 0;
-  std::string path;    // of the model's file
-  std::string config;  // of the model's settings; empty: there are none
-  // Why it is not to be loaded, whatever its file says; empty: it may be. It is told as any that cannot be loaded: what
-  // served before serves on.
+  std::string path;       // of the model's file
+  std::string config;     // of the model's settings; empty: there are none
+  bool is_graph = false;  // a model.kgraph
+  // Why it is not to be loaded, whatever its file says, after the name of a file and ": "; empty: it may be. It is told
+  // as any that cannot be loaded: what served before serves on.
   std::string refused;
   // Of all files beside it, and its settings: bytes together, and what changes when one of them does.
   uint64_t bytes = 0;

@@ -111,6 +111,37 @@ TEST_F(FolderTest, SettingsAreOfAllVersions) {
   EXPECT_TRUE(linked.skipped.empty());
 }
 
+TEST_F(FolderTest, AGraphHasItsConstantsBesideIt) {
+  Write("a/1/model.kgraph", "123");
+  Write("a/1/model.safetensors", "12");
+  Write("b/1/model.onnx", "1");
+  FolderScan scan = At();
+  ASSERT_EQ(scan.models.size(), 2u);
+  EXPECT_TRUE(scan.models[0].is_graph);
+  EXPECT_EQ(scan.models[0].path, path_ + "/a/1/model.kgraph");
+  EXPECT_EQ(scan.models[0].bytes, 5u);
+  EXPECT_EQ(scan.models[0].refused, "");
+  EXPECT_FALSE(scan.models[1].is_graph);
+
+  Write("a/1/model.onnx", "1");
+  EXPECT_EQ(At().models[0].refused, "model.kgraph: model.onnx lies beside it; a version is one of them");
+  ASSERT_EQ(unlink((path_ + "/a/1/model.onnx").c_str()), 0);
+  ASSERT_EQ(symlink("/etc/passwd", (path_ + "/a/1/model.onnx").c_str()), 0);
+  EXPECT_EQ(At().models[0].refused, "model.kgraph: model.onnx lies beside it; a version is one of them");
+  ASSERT_EQ(unlink((path_ + "/a/1/model.onnx").c_str()), 0);
+  EXPECT_EQ(At().models[0].refused, "");
+
+  const std::string alone = "model.safetensors: no plain file beside model.kgraph; links are not followed";
+  ASSERT_EQ(unlink((path_ + "/a/1/model.safetensors").c_str()), 0);
+  EXPECT_EQ(At().models[0].refused, alone);
+  ASSERT_EQ(symlink((path_ + "/b/1/model.onnx").c_str(), (path_ + "/a/1/model.safetensors").c_str()), 0);
+  EXPECT_EQ(At().models[0].refused, alone);
+  ASSERT_EQ(unlink((path_ + "/a/1/model.kgraph").c_str()), 0);
+  ASSERT_EQ(symlink((path_ + "/b/1/model.onnx").c_str(), (path_ + "/a/1/model.kgraph").c_str()), 0);
+  EXPECT_EQ(At().models.size(), 1u);
+  EXPECT_EQ(Skipped(), std::vector<std::string>{"a"});
+}
+
 TEST_F(FolderTest, WhatCannotBeServedIsSkipped) {
   Write("good/1/model.onnx", "1");
   Write("has space/1/model.onnx", "1");

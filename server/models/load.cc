@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "models/onnx/model.h"
 #include "server/engine/executions/arguments.h"
+#include "server/models/graph_files.h"
 #include "server/models/sequences/pooled_graph.h"
 #include "server/models/sequences/sequence_config.h"
 
@@ -50,8 +51,10 @@ onnx::ImportOptions OptionsOf(const LoadSettings& settings) {
   return options;
 }
 
-absl::StatusOr<ProgramStore::Program> Compile(const onnx::Model& model, const LoadSettings& settings, Engine& engine,
-                                              const SessionPtr& session, const Control& control) {
+// Of a graph as it lies in its file, `files` names that in errors.
+absl::StatusOr<ProgramStore::Program> Compile(const onnx::Model& model, const ModelFiles& files,
+                                              const LoadSettings& settings, Engine& engine, const SessionPtr& session,
+                                              const Control& control) {
   CompileRequest asked{&model.graph, settings.device, {}, session};
   for (const onnx::Model::Constant& constant : model.constants) asked.options.constants.push_back(constant.slot);
   std::sort(asked.options.constants.begin(), asked.options.constants.end());
@@ -62,7 +65,7 @@ absl::StatusOr<ProgramStore::Program> Compile(const onnx::Model& model, const Lo
     done.Notify();
   });
   done.WaitForNotification();
-  KILN_RETURN_IF_ERROR(made.status());
+  if (!made.ok()) return files.is_graph ? Annotate(made.status(), kGraphFile) : made.status();
   return std::move(made->program);
 }
 
@@ -98,11 +101,12 @@ uint64_t ResultBytes(const runtime::Program& program, const ExecuteRequest& requ
 
 // In place of a model with state, that of its program over pools: without states among its inputs and outputs, and with
 // what runs it.
-absl::Status AddSequences(const SequenceConfig& config, onnx::Model& model, const LoadSettings& settings,
-                          Engine& engine, SequencerThreads& threads, const SessionPtr& session, const Control& control,
-                          ServedModel& served) {
+absl::Status AddSequences(const SequenceConfig& config, onnx::Model& model, const ModelFiles& files,
+                          const LoadSettings& settings, Engine& engine, SequencerThreads& threads,
+                          const SessionPtr& session, const Control& control, ServedModel& served) {
   KILN_ASSIGN_OR_RETURN(const ModelStates found, FindStates(model, config));
-  KILN_ASSIGN_OR_RETURN(const ProgramStore::Program alone, Compile(model, settings, engine, session, control));
+  KILN_ASSIGN_OR_RETURN(const ProgramStore::Program alone, Compile(model, files, settings, engine, session, control));
+  if (files.is_graph) KILN_RETURN_IF_ERROR(CheckProgram(model, alone->signature()));
   Sequencer::Options options;
   options.max_sequences = config.max_sequences;
   if (RowsDoNotMix(alone->signature(), found.batch.slot))
@@ -110,7 +114,7 @@ absl::Status AddSequences(const SequenceConfig& config, onnx::Model& model, cons
   KILN_ASSIGN_OR_RETURN(PooledGraph pooled,
                         PoolStates(model, found, static_cast<int64_t>(options.max_sequences + options.max_rows)));
   model.graph = std::move(pooled.graph);
-  KILN_ASSIGN_OR_RETURN(served.program, Compile(model, settings, engine, session, control));
+  KILN_ASSIGN_OR_RETURN(served.program, Compile(model, files, settings, engine, session, control));
   if (HasSlot(served.program->signature(), pooled.from_slot)) options.from_slot = pooled.from_slot;
   options.row_of_slot = pooled.row_of_slot;
   options.batch_slot = found.batch.slot;
@@ -208,7 +212,7 @@ absl::StatusOr<ServedModelPtr> LoadModel(const ModelFiles& files, const LoadSett
   if (!files.refused.empty()) {
     v1::ErrorDetail detail;
     detail.set_code(v1::BAD_ARGUMENT);
-    detail.set_field(kConfigFile);
+    detail.set_field(files.refused.substr(0, files.refused.find(':')));
     return MakeError(detail, files.refused);
   }
   if (files.bytes > settings.max_bytes) {
@@ -221,13 +225,16 @@ absl::StatusOr<ServedModelPtr> LoadModel(const ModelFiles& files, const LoadSett
   served->version = files.version;
   KILN_ASSIGN_OR_RETURN(served->device, engine.FindDevice(settings.device));
   KILN_ASSIGN_OR_RETURN(const std::optional<SequenceConfig> sequences, ReadSequenceConfig(files.config));
-  KILN_ASSIGN_OR_RETURN(onnx::Model model, onnx::ImportFile(files.path, OptionsOf(settings)));
+  KILN_ASSIGN_OR_RETURN(onnx::Model model, files.is_graph ? ReadGraphFiles(files, settings.max_bytes)
+                                                          : onnx::ImportFile(files.path, OptionsOf(settings)));
   KILN_RETURN_IF_ERROR(control.Check());
-  KILN_RETURN_IF_ERROR(Describe(model, *served));
+  if (absl::Status described = Describe(model, *served); !described.ok())
+    return files.is_graph ? Annotate(described, kConstantsFile) : described;
   if (sequences.has_value()) {
-    KILN_RETURN_IF_ERROR(AddSequences(*sequences, model, settings, engine, threads, session, control, *served));
+    KILN_RETURN_IF_ERROR(AddSequences(*sequences, model, files, settings, engine, threads, session, control, *served));
   } else {
-    KILN_ASSIGN_OR_RETURN(served->program, Compile(model, settings, engine, session, control));
+    KILN_ASSIGN_OR_RETURN(served->program, Compile(model, files, settings, engine, session, control));
+    if (files.is_graph) KILN_RETURN_IF_ERROR(CheckProgram(model, served->program->signature()));
   }
   MarkUsed(*served);
   for (onnx::Model::Constant& constant : model.constants) {

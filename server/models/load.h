@@ -36,10 +36,10 @@ struct LoadSettings {
   uint64_t max_bytes = uint64_t{4} << 30;  // of a version's files, and again of its constants
 };
 
-// The errors of models/onnx, of the compiler, and of memory; GRAPH_TOO_LARGE, limit "model_limits.max_bytes";
-// UNSUPPORTED_OP for inputs and outputs that the protocol has no name for; those of sequence_config.h and
-// pooled_graph.h; BAD_ARGUMENT for files that are not to be loaded. `session` owns the program; `engine` and `threads`
-// outlive the model. Blocks, by `control` for as long as the compiler is asked.
+// The errors of models/onnx, of graph_files.h, of the compiler, and of memory; GRAPH_TOO_LARGE, limit
+// "model_limits.max_bytes"; UNSUPPORTED_OP for inputs and outputs that the protocol has no name for; those of
+// sequence_config.h and pooled_graph.h; BAD_ARGUMENT for files that are not to be loaded. `session` owns the program;
+// `engine` and `threads` outlive the model. Blocks, by `control` for as long as the compiler is asked.
 absl::StatusOr<ServedModelPtr> LoadModel(const ModelFiles& files, const LoadSettings& settings, Engine& engine,
                                          SequencerThreads& threads, const SessionPtr& session, const Control& control,
                                          SharedConstants& constants);

@@ -95,8 +95,10 @@ absl::StatusOr<std::map<uint32_t, HostTensor>> ReadConstants(const std::string& 
   return constants;
 }
 
-absl::Status WriteSafetensors(const std::string& path, const std::map<std::string, const HostTensor*>& tensors) {
+absl::Status WriteSafetensors(const std::string& path, const std::map<std::string, const HostTensor*>& tensors,
+                              const std::map<std::string, std::string>& metadata) {
   nlohmann::json header = nlohmann::json::object();
+  if (!metadata.empty()) header["__metadata__"] = metadata;
   size_t end = 0;
   for (const auto& [name, tensor] : tensors) {
     const absl::string_view dtype = SafetensorsName(tensor->dtype);

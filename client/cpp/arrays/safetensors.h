@@ -12,9 +12,11 @@
 
 namespace kiln::client {
 
-// Writes tensors, which are not copied, in the order of their names. INVALID_ARGUMENT for a dtype that the format has
-// no name for, UNAVAILABLE where the file cannot be written; both name the path.
-absl::Status WriteSafetensors(const std::string& path, const std::map<std::string, const HostTensor*>& tensors);
+// Writes tensors, which are not copied, in the order of their names, and texts beside them ("__metadata__").
+// INVALID_ARGUMENT for a dtype that the format has no name for, UNAVAILABLE where the file cannot be written; both name
+// the path.
+absl::Status WriteSafetensors(const std::string& path, const std::map<std::string, const HostTensor*>& tensors,
+                              const std::map<std::string, std::string>& metadata = {});
 
 // The constants of a model, as `kiln import model.onnx -o model.kgraph` writes them beside its graph, by the slot with
 // which each one's name begins ("3_weight"). NOT_FOUND where the file cannot be read, INVALID_ARGUMENT where it is not

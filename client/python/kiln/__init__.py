@@ -122,6 +122,7 @@ from kiln.functional.state import State
 from kiln.functional.trees import flatten as tree_flatten, map_tree as tree_map, unflatten as tree_unflatten
 from kiln.functional.vmap import vmap
 from kiln.interchange.files import load, save
+from kiln.interchange.model_files import save_model
 from kiln.interchange.pickled import by_value
 from kiln.graph import Graph, message_of_nodes
 from kiln.hash import graph_hash

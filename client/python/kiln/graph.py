@@ -282,12 +282,15 @@ class Graph:
 
     # -- the message
 
-    def build(self) -> graph_pb2.Graph:
-        """The graph as a message: the nodes that outputs and updates need, the root TUPLE last."""
-        if not self._outputs:
+    def build(self, outputs: Optional[Sequence[Tensor]] = None) -> graph_pb2.Graph:
+        """The graph as a message: the nodes that outputs and updates need, or these tensors alone; the root TUPLE last."""
+        for tensor in outputs or ():
+            self._own("build", tensor)
+        roots = self._outputs if outputs is None else [tensor.node for tensor in outputs]
+        if not roots:
             raise GraphError("the graph has neither an output nor an update", code="BAD_ROOT")
         needed = bytearray(len(self._nodes))
-        for node in self._outputs:
+        for node in roots:
             needed[node] = 1
         for node in range(len(self._nodes) - 1, -1, -1):
             if needed[node]:
@@ -299,7 +302,7 @@ class Graph:
                 number[node] = len(graph.nodes)
                 graph.nodes.append(uop)
                 graph.nodes[-1].src[:] = [number[source] for source in uop.src]
-        graph.nodes.add(op=graph_pb2.TUPLE, src=[number[node] for node in self._outputs])
+        graph.nodes.add(op=graph_pb2.TUPLE, src=[number[node] for node in roots])
         return graph
 
     def append(self, gradient: Any) -> List[Tensor]:
@@ -324,6 +327,18 @@ class Graph:
         if all(size.op == graph_pb2.CONST for size in sizes):
             shape = tuple(size.constant.i for size in sizes)
             self._take_slot(param.buffer.slot, BY_NUMBER[param.buffer.dtype], shape, param.buffer.name)
+
+    def named(self) -> "Tuple[Dict[str, Tuple[int, DType, Shape]], Dict[str, Variable]]":
+        """Parameters by name, each with slot, dtype and shape; and variables by name. In the order of their slots."""
+        parameters: Dict[str, Tuple[int, DType, Shape]] = {}
+        variables: Dict[str, Variable] = {}
+        for name, slot in sorted(self._named.items(), key=lambda item: item[1]):
+            kind, shape = self._slots[slot]
+            if shape and isinstance(shape[0], tuple):
+                variables[name] = Variable(slot, *shape[0][1:])
+            else:
+                parameters[name] = (slot, kind, shape)
+        return parameters, variables
 
     def slot_of(self, tensor: Value) -> int:
         """The slot of a tensor that is a parameter."""

@@ -153,9 +153,14 @@ absl::StatusOr<PooledGraph> PoolStates(const onnx::Model& model, const ModelStat
   const uint32_t is_written = out.Add(v1::NOT, {out.Add(v1::CMPLT, {row_of, out.Integer(0, v1::INT32)})});
   v1::UOp variable;
   for (const v1::UOp& uop : model.graph.nodes()) {
+    // Its body has slots of its own.
+    if (uop.op() == v1::FUNCTION || uop.op() == v1::CALL)
+      return Refused(model.inputs[found.states[0].input].name, "is to be state, and the model's graph has functions");
     if (uop.op() == v1::PARAM && uop.buffer().addrspace() == v1::ALU && uop.buffer().slot() == found.batch.slot)
       variable = uop;
   }
+  if (variable.src_size() != 1 || model.graph.dialect() == v1::LEGACY_2025)
+    return Refused(found.batch.name, "is how many sequences are run, and no PARAM of the model's graph");
   variable.set_src(0, out.Add(v1::STACK, {}));
   const uint32_t batch = out.Add(std::move(variable));
   const uint32_t from = out.Param(pooled.from_slot, v1::INT32, out.Add(v1::STACK, {batch}), "from");

@@ -45,7 +45,8 @@ struct PooledGraph {
   uint32_t row_of_slot = 0;  // int32 [slots]
 };
 
-// SIZE_OVERFLOW if a pool is larger than any memory.
+// SIZE_OVERFLOW if a pool is larger than any memory; BAD_ARGUMENT for a graph of functions, or of the older dialect.
+// The model's graph has been compiled, and its root is a TUPLE of its outputs.
 absl::StatusOr<PooledGraph> PoolStates(const onnx::Model& model, const ModelStates& found, int64_t slots);
 
 }  // namespace kiln::server

@@ -98,6 +98,29 @@ TEST(PooledGraphs, ReadAndWriteTheSlotsThatTheyAreTold) {
   EXPECT_EQ(Values<int32_t>(run->written.at(kOld)), (std::vector<int32_t>{8, 6, 7, 1}));
 }
 
+TEST(PooledGraphs, AGraphThatCannotBeRewrittenIsRefused) {
+  TheModel the;
+  const auto found = server::FindStates(the.model, States({{"state", "next"}}));
+  ASSERT_TRUE(found.ok()) << found.status();
+  const auto refused = [&](const auto& spoil, const std::string& why) {
+    onnx::Model model = the.model;
+    spoil(model.graph);
+    const absl::Status status = server::PoolStates(model, *found, 4).status();
+    ASSERT_TRUE(DetailOf(status).has_value()) << why;
+    EXPECT_EQ(DetailOf(status)->code(), v1::BAD_ARGUMENT);
+    EXPECT_NE(status.message().find(why), absl::string_view::npos) << status;
+  };
+  refused([](v1::Graph& graph) { graph.set_dialect(v1::LEGACY_2025); }, "no PARAM of the model's graph");
+  refused([](v1::Graph& graph) { graph.mutable_nodes(1)->set_op(v1::FUNCTION); }, "graph has functions");
+  refused(
+      [](v1::Graph& graph) {
+        for (v1::UOp& uop : *graph.mutable_nodes()) {
+          if (uop.buffer().slot() == kBatch) uop.set_op(v1::DEFINE_VAR);
+        }
+      },
+      "no PARAM of the model's graph");
+}
+
 TEST(PooledGraphs, AModelWhoseResultsAreAllStateHasNone) {
   TheModel the;
   the.model.outputs.resize(2);

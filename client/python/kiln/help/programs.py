@@ -60,6 +60,18 @@ load
 >>> kiln.load(folder + "/b.npz")["w"]
 Array([1., 1.], dtype=float64)
 
+shapes  Inputs and outputs have any shape, whose sizes may be variables of the graph.
+raises  GraphError, ShapeError and DTypeError for what is no model, OSError for the files.
+
+save_model
+>>> graph = kiln.Graph()
+>>> x = graph.param("x", (graph.variable("batch", 1, 64), 2))
+>>> w = graph.param("w", (2, 3))
+>>> kiln.save_model(folder + "/models/mlp/1", {"y": kiln.relu(x @ w)}, constants={"w": kiln.ones((2, 3), "float32")})
+
+shapes  Values by name, of any shape.
+raises  InvalidArgument for another suffix, NotFound for a name that is not there, OSError for the file.
+
 by_value
 >>> import pickle
 >>> with kiln.by_value():

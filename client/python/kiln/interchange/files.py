@@ -73,12 +73,12 @@ def save(path: Path, values: Mapping[str, Any], *, progress: Optional[Progress] 
             return lambda: value.numpy(progress=watched.each())  # type: ignore[union-attr]
         return lambda: arrays.host_array(value)
 
-    with _replacing(path) as name:
+    with replacing(path) as name:
         kind.write(name, {name: reader(value) for name, value in values.items()})
 
 
 @contextlib.contextmanager
-def _replacing(path: Path) -> Iterator[str]:
+def replacing(path: Path) -> Iterator[str]:
     """A file beside `path`, which takes its place at the end."""
     whole = os.path.abspath(os.fspath(path))
     handle, name = tempfile.mkstemp(prefix=".kiln-", suffix=os.path.splitext(whole)[1], dir=os.path.dirname(whole))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import math
-from typing import Any, Dict, Iterator, Sequence
+from typing import Any, Dict, Iterator, Optional, Sequence
 
 import numpy as np
 
@@ -37,11 +37,12 @@ def _package() -> Any:
     return safetensors
 
 
-def write(path: str, sources: Sources) -> None:
-    """All arrays are in memory at once, as the package wants them. DTypeError for what it does not hold."""
+def write(path: str, sources: Sources, notes: Optional[Dict[str, str]] = None) -> None:
+    """All arrays are in memory at once, as the package wants them; `notes` are texts beside them. DTypeError for what it
+    does not hold."""
     package = _package()
     try:
-        package.numpy.save_file({name: read() for name, read in sources.items()}, path)
+        package.numpy.save_file({name: read() for name, read in sources.items()}, path, notes)
     except package.SafetensorError as error:
         raise DTypeError(
             "save: safetensors %s: %s" % (package.__version__, error), remedy="a newer one may hold it"
