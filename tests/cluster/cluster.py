@@ -66,15 +66,11 @@ class UnderSlurm(mpi_test.Devices):
     """As under mpirun: memory, copies and the training of the digits."""
 
     @classmethod
-    def setUpClass(cls):
+    def start(cls, *flags):
         need(not slurm_cluster.missing(), slurm_cluster.missing())
         slurm = slurm_cluster.Slurm(RANKS)
         cls.addClassCleanup(slurm.stop)
-        launcher = ("srun", "--mpi=pmix", "-N%d" % RANKS, "-n%d" % RANKS)
-        cls.server = support.Server(launcher=launcher)
-        cls.addClassCleanup(cls.server.stop)
-        cls.client = kiln.connect(cls.server.address)
-        cls.addClassCleanup(cls.client.close)
+        return support.Server(*flags, launcher=("srun", "--mpi=pmix", "-N%d" % RANKS, "-n%d" % RANKS))
 
 
 class Network:
@@ -132,14 +128,11 @@ class Network:
 
 class OverANetwork(mpi_test.Devices):
     @classmethod
-    def setUpClass(cls):
+    def start(cls, *flags):
         cls.network = Network()
         cls.addClassCleanup(cls.network.stop)
-        flags = ("--insecure", "--rank_silence_seconds=4")
-        cls.server = support.Server(*flags, launcher=cls.network.launcher(), host="10.213.77.1")
-        cls.addClassCleanup(cls.stop_server)
-        cls.client = kiln.connect(cls.server.address)
-        cls.addClassCleanup(cls.client.close)
+        return support.Server("--insecure", "--rank_silence_seconds=4", *flags, launcher=cls.network.launcher(),
+                              host="10.213.77.1")  # fmt: skip
 
     @classmethod
     def stop_server(cls):

@@ -269,7 +269,7 @@ class Pool(unittest.TestCase):
 
 def without_numbers(text):
     """Numbers, and how much room a table gives them, are another machine's own."""
-    return [re.sub(r"[\d.]*\d", "N", " ".join(line.split())) for line in text.splitlines()]
+    return [re.sub(r"[\d.]*\d(e-\d+)?", "N", " ".join(line.split())) for line in text.splitlines()]
 
 
 if __name__ == "__main__":
