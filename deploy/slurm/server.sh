@@ -63,8 +63,14 @@ account() {
     rm -f "$KILN_POOL/accounts/.$name"
   fi
 }
-# Whether it has been told to stop: health checks fail at once.
-leaves() { [[ $(asks health 2>&1) == *NOT_SERVING* ]]; }
+# Whether it has been told to stop: then health checks fail, of which 3 is the status, or nobody is there any more. Where it
+# could never be asked, that says nothing.
+leaves() {
+  [[ -n $answers ]] || return 1
+  asks health >/dev/null 2>&1
+  (($? == 3))
+}
+answers=
 stopping=
 # Slurm sends the signal to all processes of a task, and where a whole job is cancelled twice: no new client finds the
 # server, and then it drains. kilnd takes a second signal for haste, so it gets none from here if it has had one.
@@ -92,6 +98,7 @@ until [[ -s $folder/port ]]; do
   sleep 0.1
 done
 address=$host:$(cat "$folder/port")
+if asks health >/dev/null 2>&1; then answers=yes; fi
 # Whole or not at all, as clients may look at any time.
 if [[ -z $stopping ]]; then
   echo "$address" >"$KILN_POOL/.$name" && mv "$KILN_POOL/.$name" "$KILN_POOL/$name"
