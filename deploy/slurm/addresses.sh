@@ -1,18 +1,32 @@
 #!/bin/bash
-# The servers of a pool as a list for KILN_ADDR: those whose files are in the folder, in any order. It ends with 1 if there
-# are none.
+# The servers of a pool as a list for KILN_ADDR, in any order. It ends with 1 if there are none.
 #
-#   export KILN_ADDR=$(deploy/slurm/addresses.sh /shared/kiln/pool)
+#   export KILN_ADDR=$(deploy/slurm/addresses.sh /shared/kiln/pool)             those whose files are in the folder
+#   export KILN_ADDR=$(deploy/slurm/addresses.sh --squeue kiln-pool 7437)       the nodes of running jobs of that name
+#
+# A file says that its server serves. Slurm knows only which nodes it gave: without a folder that clients see, where each
+# server has the same port (KILN_LISTEN), that is enough, and clients pass over one that does not serve yet, or no longer.
 set -u
-pool=${1:-${KILN_POOL:?a folder, or KILN_POOL}}
 shopt -s nullglob
 list=
-for file in "$pool"/[0-9]*.*; do
-  if [[ -f $file ]] && read -r address <"$file"; then list+=,$address; fi
-done
+if [[ ${1-} == --squeue ]]; then
+  job=${2:?the name of jobs} port=${3:?the port of their servers}
+  while read -r nodes; do
+    for address in $(scontrol --oneliner show node "$nodes" | sed -n 's/.* NodeAddr=\([^ ]*\) .*/\1/p'); do
+      list+=,$address:$port
+    done
+  done < <(squeue --noheader --name="$job" --states=RUNNING --format=%N)
+  where="a running job $job"
+else
+  pool=${1:-${KILN_POOL:?a folder, or KILN_POOL}}
+  for file in "$pool"/[0-9]*.*; do
+    if [[ -f $file ]] && read -r address <"$file"; then list+=,$address; fi
+  done
+  where=$pool
+fi
 [[ -n $list ]] || {
-  echo "kiln: no server in $pool" >&2
+  echo "kiln: no server in $where" >&2
   exit 1
 }
 # Not all clients at the first one.
-tr ',' '\n' <<<"${list#,}" | shuf | paste -sd,
+tr ',' '\n' <<<"${list#,}" | sort -u | shuf | paste -sd,

@@ -43,30 +43,50 @@ if [[ ${SLURM_MEM_PER_NODE:-0} -gt 0 ]]; then
   flags+=("--compile_limits_max_total_memory_bytes=$((fifth > 67108864 ? fifth : 67108864))")
 fi
 
+# Slurm's signal reaches kilnd, too, wherever it hides: a grace, in which it serves on, is for clients that have its address
+# and for its accounts.
+if [[ -z ${KILN_DRAIN_GRACE_SECONDS-} ]] && ! grep -qs '^ *drain_grace_seconds' "${KILN_CONFIG-}"; then
+  flags+=(--drain_grace_seconds=5)
+fi
+
 leave() { rm -f "$KILN_POOL/$name"; }
+asks() {
+  local words=("${KILN:-kiln}" --server "$address" "$@")
+  if [[ -n ${KILN_ADMIN_TOKEN_FILE-} ]]; then words+=(--token_file "$KILN_ADMIN_TOKEN_FILE"); fi
+  timeout 10 "${words[@]}"
+}
 account() {
-  local ask=("${KILN:-kiln}" --server "$address" top --json)
-  if [[ -n ${KILN_ADMIN_TOKEN_FILE-} ]]; then ask+=(--token_file "$KILN_ADMIN_TOKEN_FILE"); fi
   mkdir -p "$KILN_POOL/accounts"
-  if timeout 10 "${ask[@]}" >"$KILN_POOL/accounts/.$name"; then
+  if asks top --json >"$KILN_POOL/accounts/.$name"; then
     mv "$KILN_POOL/accounts/.$name" "$KILN_POOL/accounts/$name.json"
   else
     rm -f "$KILN_POOL/accounts/.$name"
   fi
 }
+# Whether it has been told to stop: then health checks fail, of which 3 is the status, or nobody is there any more. Where it
+# could never be asked, that says nothing.
+leaves() {
+  [[ -n $answers ]] || return 1
+  asks health >/dev/null 2>&1
+  (($? == 3))
+}
+answers=
 stopping=
-# Slurm's signal comes to this shell and, as it does not forward it, to nobody else: no new client finds the server, and
-# then it drains. Where a whole job is cancelled the signal comes twice, of which kilnd would take the second for haste.
+# Slurm sends the signal to all processes of a task, and where a whole job is cancelled twice: no new client finds the
+# server, and then it drains. kilnd takes a second signal for haste, so it gets none from here if it has had one.
 stop() {
   [[ -z $stopping ]] || return
   stopping=yes
   leave
-  if [[ -n ${address-} ]]; then account; fi
+  if [[ -n ${address-} ]]; then
+    account
+    if leaves; then return; fi
+  fi
   kill -TERM "$kilnd" 2>/dev/null
 }
 
 mkdir -p "$KILN_POOL" || exit 1
-# In a session of its own, so that a signal to all of the task's processes does not come before `stop` has had its turn.
+# In a session of its own: where Slurm knows a task's processes by their group, `stop` has its turn first.
 setsid --wait "${KILND:-kilnd}" "${flags[@]}" &
 kilnd=$!
 trap stop TERM
@@ -78,15 +98,19 @@ until [[ -s $folder/port ]]; do
   sleep 0.1
 done
 address=$host:$(cat "$folder/port")
+if asks health >/dev/null 2>&1; then answers=yes; fi
 # Whole or not at all, as clients may look at any time.
 if [[ -z $stopping ]]; then
   echo "$address" >"$KILN_POOL/.$name" && mv "$KILN_POOL/.$name" "$KILN_POOL/$name"
   echo "kiln: $name serves at $address"
 fi
-# A signal ends a wait, not kilnd.
+# A signal ends a wait, not kilnd, whose own status is then still to be had; 127 where it was had already.
 while kill -0 "$kilnd" 2>/dev/null; do
   wait "$kilnd"
   status=$?
 done
+wait "$kilnd"
+last=$?
+if ((last != 127)); then status=$last; fi
 leave
-exit "${status:-0}"
+exit "$status"

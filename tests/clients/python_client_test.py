@@ -1,4 +1,4 @@
-"""The Python client passes the conformance suite, the page's first program runs, and its example learns digits."""
+"""The Python client passes the conformance suite, docs/clients.md's first program runs, and its example learns digits."""
 
 import os
 import pathlib

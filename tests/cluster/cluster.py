@@ -7,7 +7,6 @@ import os
 import pathlib
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -18,6 +17,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "python"
 
 import collectives_test
 import mpi_test
+import slurm_cluster
 import support
 import numpy as np
 
@@ -62,102 +62,15 @@ class Deaths(unittest.TestCase):
             self.assertFalse(pathlib.Path("/proc/%d" % ranks[rank]).exists(), "rank %d" % rank)
 
 
-class Slurm:
-    """Four nodes of a cluster, all of them this machine. munge says who is who, as anywhere."""
-
-    def __init__(self):
-        need(os.geteuid() == 0, "slurmd wants to be root")
-        need(all(map(shutil.which, ("slurmctld", "slurmd", "srun", "munged"))), "slurm-wlm and munge are not installed")
-        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="kiln-slurm-"))
-        self.daemons = []
-        self._start_munge()
-        ports = [free_port() for _ in range(RANKS + 1)]
-        text = CONFIGURATION.format(folder=self.folder, host=socket.gethostname().split(".")[0], port=ports[0])
-        for node in range(RANKS):
-            text += "NodeName=n%d NodeHostname=%s NodeAddr=127.0.0.1 Port=%d CPUs=2 RealMemory=1000\n" % (
-                node, socket.gethostname().split(".")[0], ports[node + 1])  # fmt: skip
-        text += "PartitionName=all Nodes=n[0-%d] Default=YES State=UP\n" % (RANKS - 1)
-        (self.folder / "slurm.conf").write_text(text)
-        os.environ["SLURM_CONF"] = str(self.folder / "slurm.conf")
-        self.start("slurmctld", "-D", "-f", self.folder / "slurm.conf")
-        for node in range(RANKS):
-            # PMIx makes a folder that no two nodes may share, so each has settings of its own.
-            home = self.folder / ("n%d" % node)
-            (home / "tmp").mkdir(parents=True)
-            (home / "slurm.conf").write_text(text)
-            (home / "mpi.conf").write_text("PMIxCliTmpDirBase=%s\n" % (home / "tmp"))
-            self.start("slurmd", "-D", "-N", "n%d" % node, "-f", home / "slurm.conf")
-        idle = lambda: run("sinfo", "--noheader", "--format=%t %D").split() == ["idle", str(RANKS)]
-        if not support.eventually(lambda: idle() or time.sleep(0.1)):
-            raise AssertionError("the nodes do not come up:\n" + run("sinfo"))
-
-    def start(self, *command):
-        output = open(self.folder / ("%s.out" % len(self.daemons)), "w")
-        with output:
-            self.daemons.append(subprocess.Popen(list(map(str, command)), stdout=output, stderr=output))
-
-    def _start_munge(self):
-        key = self.folder / "munge.key"
-        key.write_bytes(os.urandom(1024))
-        home = self.folder / "munge"
-        home.mkdir()
-        self.folder.chmod(0o755)
-        shutil.chown(home, "munge")
-        home.chmod(0o755)
-        shutil.chown(key, "munge")
-        key.chmod(0o400)
-        self.munge = home / "socket"
-        self.start("setpriv", "--reuid=munge", "--regid=munge", "--clear-groups", "munged", "--foreground",
-                   "--key-file=%s" % key, "--socket=%s" % self.munge, "--pid-file=%s" % (home / "pid"),
-                   "--seed-file=%s" % (home / "seed"), "--log-file=%s" % (home / "log"))  # fmt: skip
-        if not support.eventually(self.munge.exists):
-            raise AssertionError("munged does not start: " + (self.folder / "0.out").read_text())
-
-    def stop(self):
-        for daemon in reversed(self.daemons):
-            daemon.terminate()
-            daemon.wait(timeout=60)
-        shutil.rmtree(self.folder)
-
-
-CONFIGURATION = """ClusterName=kiln
-SlurmctldHost={host}(127.0.0.1)
-SlurmctldPort={port}
-SlurmUser=root
-SlurmdUser=root
-AuthType=auth/munge
-AuthInfo=socket={folder}/munge/socket
-CredType=cred/munge
-StateSaveLocation={folder}/state
-SlurmdSpoolDir={folder}/spool.%n
-SlurmctldPidFile={folder}/slurmctld.pid
-SlurmdPidFile={folder}/slurmd.%n.pid
-ProctrackType=proctrack/linuxproc
-TaskPlugin=task/none
-SelectType=select/cons_tres
-SelectTypeParameters=CR_Core
-ReturnToService=2
-"""
-
-
-def free_port():
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return taken.getsockname()[1]
-
-
 class UnderSlurm(mpi_test.Devices):
     """As under mpirun: memory, copies and the training of the digits."""
 
     @classmethod
-    def setUpClass(cls):
-        slurm = Slurm()
+    def start(cls, *flags):
+        need(not slurm_cluster.missing(), slurm_cluster.missing())
+        slurm = slurm_cluster.Slurm(RANKS)
         cls.addClassCleanup(slurm.stop)
-        launcher = ("srun", "--mpi=pmix", "-N%d" % RANKS, "-n%d" % RANKS)
-        cls.server = support.Server(launcher=launcher)
-        cls.addClassCleanup(cls.server.stop)
-        cls.client = kiln.connect(cls.server.address)
-        cls.addClassCleanup(cls.client.close)
+        return support.Server(*flags, launcher=("srun", "--mpi=pmix", "-N%d" % RANKS, "-n%d" % RANKS))
 
 
 class Network:
@@ -215,14 +128,11 @@ class Network:
 
 class OverANetwork(mpi_test.Devices):
     @classmethod
-    def setUpClass(cls):
+    def start(cls, *flags):
         cls.network = Network()
         cls.addClassCleanup(cls.network.stop)
-        flags = ("--insecure", "--rank_silence_seconds=4")
-        cls.server = support.Server(*flags, launcher=cls.network.launcher(), host="10.213.77.1")
-        cls.addClassCleanup(cls.stop_server)
-        cls.client = kiln.connect(cls.server.address)
-        cls.addClassCleanup(cls.client.close)
+        return support.Server("--insecure", "--rank_silence_seconds=4", *flags, launcher=cls.network.launcher(),
+                              host="10.213.77.1")  # fmt: skip
 
     @classmethod
     def stop_server(cls):

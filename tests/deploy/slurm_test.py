@@ -83,7 +83,7 @@ class SlurmTest(unittest.TestCase):
         return [flag for flag in (self.folder / "kilnd.flags").read_text().split() if "port_file" not in flag]
 
     def test_what_slurm_gave_is_what_the_server_has(self):
-        alone = ["--mpi=off", "--listen=127.0.0.1:0"]
+        alone, grace = ["--mpi=off", "--listen=127.0.0.1:0"], ["--drain_grace_seconds=5"]
         for given, flags in (
             ({}, ["--gpus=none"]),
             ({"CUDA_VISIBLE_DEVICES": "0,1"}, ["--gpus=cuda"]),
@@ -98,13 +98,17 @@ class SlurmTest(unittest.TestCase):
             ({"SLURM_MEM_PER_NODE": "0"}, ["--gpus=none"]),
         ):
             with self.subTest(given):
-                self.assertEqual(self.flags(KILN="true", **given), alone + flags)
-        self.assertEqual(
-            self.flags(KILN="true", KILN_CONFIG="/etc/kiln.txtpb", KILN_HOST="gpu1.example"),
-            ["--mpi=off", "--config=/etc/kiln.txtpb", "--listen=0.0.0.0:0", "--advertise=gpu1.example:0", "--gpus=none"])
+                self.assertEqual(self.flags(KILN="true", **given), alone + flags + grace)
+        config = self.folder / "kilnd.txtpb"
+        told = ["--mpi=off", "--config=%s" % config, "--listen=0.0.0.0:0", "--advertise=gpu1.example:0", "--gpus=none"]
+        for text, more, flags in (("", {}, grace), ("drain_grace_seconds: 9\n", {}, []),
+                                  ("", {"KILN_DRAIN_GRACE_SECONDS": "0"}, [])):  # fmt: skip
+            with self.subTest(text, **more):
+                config.write_text(text)
+                self.assertEqual(self.flags(KILN="true", KILN_CONFIG=str(config), KILN_HOST="gpu1.example", **more), told + flags)
 
     def test_clients_find_it_until_it_drains(self):
-        server = self.start(KILND=str(support.KILND), KILN_GPUS="none")
+        server = self.start(KILND=str(support.KILND), KILN_DRAIN_GRACE_SECONDS="0")
         address = self.found()
         listed = subprocess.run([SCRIPTS / "addresses.sh", self.pool], check=True, capture_output=True, text=True).stdout
         self.assertEqual(listed.strip(), address)

@@ -18,6 +18,9 @@ class Docs(unittest.TestCase):
             with self.subTest(page):
                 snippets.check(self, support.ROOT / "docs" / (page + ".md"), count, support_served.serve)
 
+    def test_what_pypi_shows(self):
+        snippets.check(self, support.ROOT / "client" / "python" / "README.md", at_least=1)
+
 
 if __name__ == "__main__":
     unittest.main()

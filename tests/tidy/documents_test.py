@@ -22,6 +22,7 @@ DECLARED = (
     (".cc", re.compile(r'set_\w+_flag\("([^"]+)"')),
     (".py", re.compile(r'add_argument\("([^"]+)"')),
     ("dev", re.compile(r"== (--\w+)")),
+    (".sh", re.compile(r"== (--\w+)")),
 )
 FENCED = re.compile(r"^```.*?^```$", re.S | re.M)
 LINK = re.compile(r"\]\((?!https?:)([^()#\s]*)(#[\w-]+)?\)")  # a file, and a heading in it

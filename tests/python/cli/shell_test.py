@@ -2,6 +2,7 @@
 
 import base64
 import json
+import os
 import pathlib
 import shutil
 import subprocess
@@ -53,9 +54,42 @@ class Words(unittest.TestCase):
         done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=120)
         self.assertEqual((done.stdout.splitlines(), done.stderr), (["devices", "print", "--watch", ""], ""))
 
-    def test_scripts_for_other_shells(self):
-        for shell in ("bash", "zsh", "fish"):
-            self.assertIn("kiln completions --words", run("completions", shell).stdout)
+    @unittest.skipUnless(shutil.which("zsh"), "there is no zsh; ./dev test installs it")
+    def test_zsh_completes(self):
+        """What the function would offer, as the keys need a terminal; _files are offered where kiln knows no word."""
+        script = """
+            PATH="%s:$PATH"
+            autoload -Uz compinit
+            compinit -u -D
+            compadd() { print -l -- $found }
+            _files() { print files }
+            source <(kiln completions zsh)
+            asks() { words=("$@"); CURRENT=$#; _kiln }
+            asks kiln dev
+            asks kiln graph p
+            asks kiln devices --w
+            asks kiln --server ""
+        """ % support.CLI.parent
+        done = subprocess.run(["zsh", "-f", "-c", script], capture_output=True, text=True, timeout=120)
+        self.assertEqual((done.stdout.splitlines(), done.stderr), (["devices", "print", "--watch", "files"], ""))
+
+    @unittest.skipUnless(shutil.which("fish"), "there is no fish; ./dev test installs it")
+    def test_fish_completes(self):
+        script = """
+            set PATH %s $PATH
+            kiln completions fish | source
+            for line in "kiln dev" "kiln graph p" "kiln devices --w" "kiln --server "
+                echo "= $line"
+                complete -C $line
+            end
+        """ % support.CLI.parent
+        with tempfile.TemporaryDirectory() as folder:  # where there are no files to offer, and no settings of anybody's
+            done = subprocess.run(["fish", "--no-config", "-c", script], capture_output=True, text=True, timeout=120, cwd=folder,
+                                  env={**os.environ, "HOME": folder})  # fmt: skip
+        self.assertEqual((done.stdout.splitlines(), done.stderr), (
+            ["= kiln dev", "devices", "= kiln graph p", "print", "= kiln devices --w", "--watch", "= kiln --server "], ""))
+
+    def test_of_what_shell_it_knows_nothing_it_says_so(self):
         self.assertEqual(run("completions", "sh").returncode, 2)
 
 

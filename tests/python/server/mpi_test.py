@@ -41,10 +41,18 @@ class FourRanks(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        cls.server = support.Server(*cls.FLAGS, launcher=launcher())
-        cls.addClassCleanup(cls.server.stop)
+        cls.server = cls.start(*cls.FLAGS)
+        cls.addClassCleanup(cls.stop_server)
         cls.client = kiln.connect(cls.server.address)
         cls.addClassCleanup(cls.client.close)
+
+    @classmethod
+    def start(cls, *flags):
+        return support.Server(*flags, launcher=launcher())
+
+    @classmethod
+    def stop_server(cls):
+        cls.server.stop()
 
 
 class Sharding(FourRanks, sharding_test.OnFourDevices):
