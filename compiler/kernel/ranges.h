@@ -22,9 +22,10 @@ absl::flat_hash_map<UOp*, RangeSet> OpenRanges(UOp* sink);
 // if it is not linear in it.
 std::optional<int64_t> StrideIn(UOp* index, UOp* range);
 
-// Whether `index` moves along `range` by equal steps, and does move: by a number, or by a product of variables, each of
-// which is 1 at least.
-bool MovesEvenly(UOp* index, UOp* range);
+// Whether `index` is another number in each iteration of `loops` together: it counts through them like digits, each
+// loop by a step of at least all that those with smaller steps reach. Steps and sizes may be products of variables.
+// False is "not proved".
+bool CountsApart(UOp* index, absl::Span<UOp* const> loops);
 
 // The kernel's output loops, outermost first: those of the END under `sink`.
 std::vector<UOp*> OutputRanges(const UOp* sink);

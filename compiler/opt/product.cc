@@ -78,6 +78,7 @@ std::optional<Product> ProductIn(UOp* sink, const v1::Target& target) {
   Product product;
   const std::vector<UOp*> axes = AxesOf(sink);
   product.outputs = OutputRanges(sink).size();
+  if (!CountsApart(store->src(0)->src(1), OutputRanges(sink))) return std::nullopt;
   for (UOp* axis : axes) {
     const UOp* size = axis->src(0);
     // Rows of a tile beyond the end read the last one again, so that there must be one.
@@ -86,8 +87,6 @@ std::optional<Product> ProductIn(UOp* sink, const v1::Target& target) {
     if (!size->IsConst()) product.most_varying *= static_cast<double>(size->bounds().max);
     product.sizes.push_back(size->IsConst() ? size->const_int() : LikelySize(size->bounds()));
     product.store.push_back(StrideIn(store->src(0)->src(1), axis));
-    // Where it stores must be a matter of its loops alone: then no two iterations store to one place.
-    if (product.store.size() <= product.outputs && !MovesEvenly(store->src(0)->src(1), axis)) return std::nullopt;
   }
   for (UOp* root : operands) {
     const RangeSet open = OpenRanges(root).at(root);

@@ -42,6 +42,14 @@ TEST_F(SymbolicModels, Reductions) {
   Check("columns", {{-1, -2}}, [](const auto& in) { return client::Sum(in[0], {0}); });
   Check("the largest of rows", {{7, -2}}, [](const auto& in) { return client::Max(in[0], {1}); });
   Check("over tokens", {{-1, -2, 24}}, [](const auto& in) { return client::Sum(in[0], {1}); });
+  Check("the products of rows", {{3, -2}},
+        [](const auto& in) { return client::Prod(client::Clamp(in[0], -1, 2), {1}); });
+  // More sums in one kernel than there are registers for.
+  Check("sums of columns of many", {{16, -2}}, [](const auto& in) {
+    Tensor all = client::Sum(in[0], {0});
+    for (int times = 2; times < 20; ++times) all = all + client::Sum(in[0] * times, {0});
+    return all;
+  });
   Check("of rows of numbers", {{-1, -2, 24}}, [](const auto& in) { return client::Sum(in[0], {2}); });
 }
 

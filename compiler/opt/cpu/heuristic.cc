@@ -13,13 +13,10 @@
 namespace kiln::compiler {
 namespace {
 
-constexpr int64_t kFewestVaryingLanes = 8;  // that a loop whose size each run decides must be able to have
-
 // How one LOAD or STORE moves along each axis.
 struct Access {
   bool store = false;
-  bool reduced = false;   // a LOAD inside a REDUCE
-  bool computed = false;  // a STORE to a place that is more than even steps along the loops
+  bool reduced = false;  // a LOAD inside a REDUCE
   std::vector<std::optional<int64_t>> strides;
 };
 
@@ -27,9 +24,11 @@ struct Survey {
   std::vector<UOp*> axes;
   size_t outputs = 0;  // axes below this are output loops
   std::vector<Access> accesses;
-  int widest = 1;   // bytes of the widest value that is stored or computed
-  size_t work = 0;  // of elementwise nodes
+  int widest = 1;     // bytes of the widest value that is stored or computed
+  int narrowest = 8;  // of one that is read or stored
+  size_t work = 0;    // of elementwise nodes
   bool reduces = false;
+  bool collides = false;  // two iterations may store to one place: the later one must win, in every run
 };
 
 Survey SurveyOf(UOp* sink) {
@@ -50,11 +49,9 @@ Survey SurveyOf(UOp* sink) {
       access.store = store;
       access.reduced = load && reduced.contains(uop);
       UOp* place = uop->src(0)->src(1);
-      for (UOp* axis : survey.axes) {
-        access.strides.push_back(StrideIn(place, axis));
-        const bool output = access.strides.size() <= survey.outputs;
-        access.computed |= store && output && !access.strides.back().has_value() && !MovesEvenly(place, axis);
-      }
+      for (UOp* axis : survey.axes) access.strides.push_back(StrideIn(place, axis));
+      survey.collides |= store && !CountsApart(place, absl::MakeSpan(survey.axes).first(survey.outputs));
+      survey.narrowest = std::min(survey.narrowest, ItemSize(load ? uop->dtype() : uop->src(1)->dtype()));
       survey.accesses.push_back(std::move(access));
     }
     if (load || (IsElementwise(uop->op()) && uop->dtype() != kIndexType)) {
@@ -78,12 +75,6 @@ bool StoresToOnePlace(const Survey& survey, size_t axis) {
   return axis < survey.outputs && std::any_of(
                                       survey.accesses.begin(), survey.accesses.end(),
                                       [axis](const Access& a) { return a.store && a.strides[axis] == 0; });
-}
-
-// Whether where it stores is computed: then two iterations may store to one place,
-// and the later one must win, in every run.
-bool Scatters(const Survey& survey) {
-  return std::any_of(survey.accesses.begin(), survey.accesses.end(), [](const Access& a) { return a.computed; });
 }
 
 // How badly memory is walked if lanes run along `axis`: 0 if every access is
@@ -114,22 +105,24 @@ int ReuseAlong(const Survey& survey, size_t axis, size_t lane) {
   return reuse;
 }
 
-// Whether its size depends on variables, and is enough for a vector in some runs.
-bool MayFillLanes(const Survey& survey, size_t axis) {
+// Whether its size depends on variables, fills half a vector in some runs, and masked vectors are cheap: every access
+// is contiguous or the same in all lanes, of at least the four bytes that all CPUs with vectors have masks for.
+bool MayFillLanes(const Survey& survey, size_t axis, int64_t lanes) {
   const UOp* size = survey.axes[axis]->src(0);
-  return !size->IsConst() && size->bounds().max >= kFewestVaryingLanes;
+  return !size->IsConst() && 2 * size->bounds().max >= lanes && survey.narrowest >= 4 && LaneCost(survey, axis) == 0;
 }
 
-// The axis along which lanes walk memory best, among those whose size is a number, or those whose is not.
-std::optional<size_t> BestLaneAxis(const Survey& survey, bool varying) {
+// The axis along which lanes walk memory best, among those whose size is a number or, if `varying` is not 0, those
+// whose is not, for so many lanes.
+std::optional<size_t> BestLaneAxis(const Survey& survey, int64_t varying) {
   std::optional<size_t> best;
   int best_cost = 0;
   for (size_t axis = 0; axis < survey.axes.size(); ++axis) {
-    if (varying ? !MayFillLanes(survey, axis) : SizeOf(survey, axis) < 2) continue;
+    if (varying > 0 ? !MayFillLanes(survey, axis, varying) : SizeOf(survey, axis) < 2) continue;
     if (!WalksContiguously(survey, axis) || StoresToOnePlace(survey, axis)) continue;
     int cost = 2 * LaneCost(survey, axis);
     if (axis >= survey.outputs) cost += 1;  // lanes of a reduction must be reduced at the end
-    if (!varying && SizeOf(survey, axis) < 4) cost += 2;
+    if (varying == 0 && SizeOf(survey, axis) < 4) cost += 2;
     if (!best.has_value() || cost < best_cost || (cost == best_cost && axis < survey.outputs)) {
       best = axis;
       best_cost = cost;
@@ -149,14 +142,14 @@ class Chooser {
   }
 
   std::vector<OptOp> Run() {
-    if (const std::optional<size_t> lane = BestLaneAxis(survey_, /*varying=*/false)) {
+    if (const std::optional<size_t> lane = BestLaneAxis(survey_, /*varying=*/0)) {
       // Tiles take the lower dimensions, lanes the last one.
       if (survey_.reduces) Tile(*lane);
       Vectorize(*lane);
-    } else if (const std::optional<size_t> varies = BestLaneAxis(survey_, /*varying=*/true)) {
+    } else if (const std::optional<size_t> varies = BestLaneAxis(survey_, /*varying=*/lanes_)) {
       VectorizeVarying(*varies);
     }
-    if (survey_.outputs > 0 && !Scatters(survey_)) opts_.push_back({OptOp::kThread, 0});
+    if (survey_.outputs > 0 && !survey_.collides) opts_.push_back({OptOp::kThread, 0});
     return opts_;
   }
 

@@ -40,9 +40,21 @@ std::optional<int> LaneCost(const LoopBody& body, UOp* range) {
   return cost;
 }
 
+bool Varies(const UOp* range) { return !range->src(0)->IsConst(); }
+
 // Of a loop whose size each run decides, as many as it can have.
 int64_t LikelyIterations(const UOp* range) {
-  return range->src(0)->IsConst() ? Iterations(range) : static_cast<int64_t>(range->src(0)->bounds().max);
+  return Varies(range) ? static_cast<int64_t>(range->src(0)->bounds().max) : Iterations(range);
+}
+
+// Whether masked vectors along `range` are cheap: every access is contiguous or the same in all lanes, of at least the
+// four bytes that all CPUs with vectors have masks for.
+bool MasksAreCheap(const LoopBody& body, UOp* range) {
+  return std::all_of(body.accesses.begin(), body.accesses.end(), [range](const UOp* access) {
+    const std::optional<int64_t> stride = StrideOf(access, range);
+    const UOp* value = access->op() == Op::STORE ? access->src(1) : access;
+    return (stride == 0 || stride == 1) && ItemSize(value->dtype()) >= 4;
+  });
 }
 
 // The range among `ranges` whose lanes walk memory best.
@@ -50,7 +62,7 @@ UOp* BestLane(const LoopBody& body, absl::Span<UOp* const> ranges) {
   UOp* best = nullptr;
   int best_cost = 0;
   for (UOp* range : ranges) {
-    if (LikelyIterations(range) < 4) continue;
+    if (LikelyIterations(range) < 4 || (Varies(range) && !MasksAreCheap(body, range))) continue;
     const std::optional<int> cost = LaneCost(body, range);
     if (!cost.has_value() || (best != nullptr && *cost >= best_cost)) continue;
     best = range;
@@ -99,11 +111,8 @@ class ReductionChooser {
     }
     if (!Rows() && !(free.empty() && Columns())) return std::nullopt;
     if (!free.empty()) Lanes(output_, free);
-    // A STORE to a computed place: the last iteration must win.
-    const UOp* store = StoreOf();
-    for (UOp* range : output_.ranges) {
-      if (StrideOf(store, range) != 0 && !MovesEvenly(PlaceOf(store), range)) return opts_;
-    }
+    // Where two iterations may store to one place, the later one must win.
+    if (!CountsApart(PlaceOf(StoreOf()), output_.ranges)) return opts_;
     if (!output_.ranges.empty() && threads_) opts_.push_back({OptOp::kThread, 0});
     return opts_;
   }
@@ -141,7 +150,11 @@ class ReductionChooser {
       lanes.push_back(BestLane(reduce, reduce.ranges));
       if (lanes.back() == nullptr) return false;
     }
-    for (size_t i = 0; i < reduces_.size(); ++i) Split(reduces_[i], lanes[i], AxisType::kUnroll, vectors_);
+    for (size_t i = 0; i < reduces_.size(); ++i) {
+      const bool split = std::find(lanes.begin(), lanes.begin() + static_cast<int64_t>(i), lanes[i]) !=
+                         lanes.begin() + static_cast<int64_t>(i);  // for one that shares it
+      if (!split) Split(reduces_[i], lanes[i], AxisType::kUnroll, vectors_);
+    }
     return true;
   }
 
@@ -153,7 +166,8 @@ class ReductionChooser {
       if (!Contains(reduce.open, lane) || BestLane(reduce, {lane}) == nullptr) return false;
     }
     if (!RowsFirst(lane))
-      Split(reduces_[0], lane, AxisType::kUpcast, (registers_ / 2) / static_cast<int64_t>(reduces_.size()));
+      Split(reduces_[0], lane, AxisType::kUpcast,
+            std::max<int64_t>(1, registers_ / 2 / static_cast<int64_t>(reduces_.size())));
     return true;
   }
 
@@ -224,7 +238,7 @@ class ReductionChooser {
     const int axis = AxisOf(range);
     const int64_t size = Iterations(range);
     const int64_t lanes = std::max<int64_t>(1, vector_bytes_ / body.widest);
-    if (size == 0) return SplitVarying(axis, range, lanes, type, most);
+    if (Varies(range)) return SplitVarying(body, axis, range, lanes, type, most);
     int64_t amount = 0;
     for (int64_t vectors = most; vectors > 1 && amount == 0; vectors /= 2) {
       if (static_cast<int64_t>(body.work) * vectors > kMaxWork) continue;
@@ -241,9 +255,10 @@ class ReductionChooser {
   }
 
   // The last vectors are masked, whichever they are in a run: few where a row cannot be long.
-  void SplitVarying(int axis, const UOp* range, int64_t lanes, AxisType type, int64_t most) {
-    const int64_t vectors =
-        std::clamp<int64_t>(LikelyIterations(range) / (kShortRow * lanes), 1, std::min<int64_t>(most, 4));
+  void SplitVarying(const LoopBody& body, int axis, const UOp* range, int64_t lanes, AxisType type, int64_t most) {
+    int64_t vectors = std::clamp<int64_t>(LikelyIterations(range) / (kShortRow * lanes), 1, 4);
+    vectors = std::min(vectors, most);
+    while (vectors > 1 && static_cast<int64_t>(body.work) * vectors > kMaxWork) vectors /= 2;
     opts_.push_back({OptOp::kPadTo, axis, vectors * lanes});
     opts_.push_back({OptOp::kSplit, axis, vectors * lanes, type, 0});
   }
