@@ -79,20 +79,26 @@ absl::Status WritePlot(const std::vector<SearchedKernel>& kernels, const std::st
   return absl::OkStatus();
 }
 
+// A row for each kernel, the dearest first, whose times times calls add up to those of the program.
+std::vector<Row> RowsOf(const Progress& progress, const v1::TuneResponse::Done& done) {
+  std::vector<Row> rows = {{"kernel", "calls", "before", "after", "faster", "tried", "schedule"}};
+  for (const v1::TuneResponse::Times& times : done.times()) {
+    // A server that counts otherwise is no reason to fall.
+    if (times.kernel() >= static_cast<uint32_t>(done.kernels_size())) continue;
+    const v1::Kernel& kernel = done.kernels(static_cast<int>(times.kernel()));
+    const auto searched = progress.kernels().find(times.kernel());
+    const size_t tried = searched == progress.kernels().end() ? 0 : searched->second.tried;
+    rows.push_back(
+        {kernel.name(), absl::StrCat(times.calls()), MicrosText(times.first_micros()), MicrosText(times.best_micros()),
+         absl::StrFormat("%.2f", times.first_micros() / times.best_micros()), absl::StrCat(tried), kernel.schedule()});
+  }
+  return rows;
+}
+
 void PrintFound(const Progress& progress, const v1::TuneResponse::Done& done) {
   const std::vector<SearchedKernel> searched = progress.Searched();
-  std::vector<Row> rows = {{"kernel", "before", "after", "faster", "tried", "schedule"}};
-  for (const auto& [number, kernel] : progress.kernels()) {
-    // A server that counts otherwise is no reason to fall.
-    const bool there = number < static_cast<uint32_t>(done.kernels_size());
-    const std::string schedule = there ? done.kernels(static_cast<int>(number)).schedule() : "";
-    const bool known = kernel.first_micros > 0 && kernel.best_micros > 0;
-    rows.push_back({kernel.name, known ? MicrosText(kernel.first_micros) : "",
-                    known ? MicrosText(kernel.best_micros) : "",
-                    known ? absl::StrFormat("%.2f", kernel.first_micros / kernel.best_micros) : "",
-                    absl::StrCat(kernel.tried), schedule});
-  }
-  if (!searched.empty()) std::printf("%s\n", TableText(rows).c_str());
+  const std::vector<Row> rows = RowsOf(progress, done);
+  if (rows.size() > 1) std::printf("%s\n", TableText(rows).c_str());
   for (const SearchedKernel& kernel : searched) {
     if (kernel.micros.size() > 1) std::printf("%s\n%s\n", kernel.name.c_str(), PlotText(kernel).c_str());
   }

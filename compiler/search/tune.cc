@@ -112,8 +112,7 @@ class Tuner {
       if (kernel.micros > 0 && share >= kMinShare * all) {
         Search(kernel, timer_.LeftMicros() * (1 - share / rest));
       } else {
-        tuned_.first_micros += share;
-        tuned_.best_micros += share;
+        Took(kernel, kernel.micros, kernel.micros);
       }
       rest = std::max(rest - share, share * 1e-9);
     }
@@ -131,6 +130,13 @@ class Tuner {
                                            CompileObserver* observer) const {
     return tuning_.compile ? tuning_.compile(graph, target_, options, observer)
                            : Compile(graph, target_, options, observer);
+  }
+
+  void Took(const Kernel& kernel, double first, double best) {
+    if (first <= 0) return;  // it could not be timed
+    tuned_.kernels.push_back({kernel.number, static_cast<uint32_t>(kernel.calls), first, best});
+    tuned_.first_micros += kernel.calls * first;
+    tuned_.best_micros += kernel.calls * best;
   }
 
   void Report(const Kernel& kernel, const std::string& schedule, const Timing& timing, double best) {
@@ -268,10 +274,9 @@ class Tuner {
     };
     const BeamResult result = Beam(input);
     tuned_.out_of_time = tuned_.out_of_time || result.out_of_time;
-    tuned_.first_micros += kernel.calls * result.first_micros;
     Schedule schedule = result.schedule;
     const auto made = result.found ? ChooseBy(kernel, schedule, 0) : absl::NotFoundError("nothing is faster");
-    tuned_.best_micros += kernel.calls * (made.ok() ? result.best_micros : result.first_micros);
+    Took(kernel, result.first_micros, made.ok() ? result.best_micros : result.first_micros);
     if (!made.ok()) return;  // it stays as the rules have it
     if (made->may_thread) schedule.push_back({OptOp::kThread, 0});
     (*found_)[kernel.symbol] = ToString(schedule);

@@ -202,6 +202,11 @@ TEST(Tune, KernelsOfOneStructureAreSearchedOnce) {
   EXPECT_EQ(kernels.size(), 1u);
   EXPECT_EQ(tuned->first_micros, 200);  // it runs twice
   EXPECT_EQ(tuned->best_micros, 100);
+  ASSERT_EQ(tuned->kernels.size(), 1u);
+  EXPECT_EQ(tuned->kernels[0].kernel, 0u);
+  EXPECT_EQ(tuned->kernels[0].calls, 2u);
+  EXPECT_EQ(tuned->kernels[0].first_micros, 100);
+  EXPECT_EQ(tuned->kernels[0].best_micros, 50);
 }
 
 // A client's own schedule, and loops of a size that is not a number.

@@ -78,9 +78,17 @@ struct TuneOptions {
   ChooseFn choose;                                 // null: in this process
 };
 
+// What a kernel that was timed takes, in one run of the program: `calls` times these.
+struct TunedKernel {
+  uint32_t kernel = 0;  // its number in the executable
+  uint32_t calls = 0;
+  double first_micros = 0, best_micros = 0;  // equal if it was not searched, or nothing was faster
+};
+
 struct Tuned {
   v1::Executable executable;
-  // Sums over the kernels that were timed, each counted as often as it runs.
+  std::vector<TunedKernel> kernels;
+  // Sums over `kernels`.
   double first_micros = 0, best_micros = 0;
   uint32_t candidates = 0;
   bool out_of_time = false;

@@ -87,6 +87,13 @@ class TuneStream final : public DownloadReactor {
     v1::TuneResponse::Done& done = *response.mutable_done();
     done.set_graph_hash(std::string(result.graph_hash.view()));
     *done.mutable_kernels() = result.tuned.executable.kernels();
+    for (const compiler::TunedKernel& kernel : result.tuned.kernels) {
+      v1::TuneResponse::Times& times = *done.add_times();
+      times.set_kernel(kernel.kernel);
+      times.set_calls(kernel.calls);
+      times.set_first_micros(kernel.first_micros);
+      times.set_best_micros(kernel.best_micros);
+    }
     done.set_first_micros(result.tuned.first_micros);
     done.set_best_micros(result.tuned.best_micros);
     done.set_candidates(result.tuned.candidates);
