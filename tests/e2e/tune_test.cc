@@ -147,6 +147,14 @@ TEST_F(TuneTest, KeepsValuesAndHash) {
   EXPECT_GT(answer.candidates.size(), 4u);
   EXPECT_GT(answer.done.first_micros(), 0);
   EXPECT_LE(answer.done.best_micros(), answer.done.first_micros());
+  double first = 0, best = 0;
+  for (const v1::TuneResponse::Times& times : answer.done.times()) {
+    EXPECT_GE(times.calls(), 1u);
+    first += times.calls() * times.first_micros();
+    best += times.calls() * times.best_micros();
+  }
+  EXPECT_DOUBLE_EQ(first, answer.done.first_micros());
+  EXPECT_DOUBLE_EQ(best, answer.done.best_micros());
   for (const auto& candidate : answer.candidates) {
     EXPECT_EQ(candidate.kernels(), static_cast<uint32_t>(answer.done.kernels_size()));
     EXPECT_FALSE(candidate.name().empty());
