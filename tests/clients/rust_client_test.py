@@ -66,7 +66,7 @@ class Rust(suite.Suite):
         (folder / "src").mkdir()
         (folder / "src" / "main.rs").write_text(program.replace("localhost:7437", self.servers.shared().address))
         package = '[package]\nname = "first"\nversion = "0.1.0"\nedition = "2024"\n\n'
-        (folder / "Cargo.toml").write_text(package + needs.replace("PATH", str(languages.ROOT)))
+        (folder / "Cargo.toml").write_text(package + needs.replace("../kiln", str(languages.ROOT)))
         shutil.copy(languages.RUST / "Cargo.lock", folder)
         self.assertEqual(self.cargo("run", "--quiet", "--offline", folder=folder), said)
 

@@ -4,7 +4,8 @@
 
 PACKAGES are folders of `./dev package` and `./dev wheel`. A root is what debootstrap makes of a distribution's smallest
 variant, from its mirror; each way to install has it fresh, under an overlay, and processes of it end with it. Root only.
-Status 1 if a way takes more than a minute. `./dev first-minute` calls it.
+Status 1 if a way takes more than a minute. `./dev first-minute` calls it; tests/clients/clean_roots.py does other pages'
+words in the same roots.
 """
 
 import argparse
@@ -58,6 +59,12 @@ for file in /etc/resolv.conf CERTIFICATES; do
 done
 # A second one, as a package may write the first anew.
 if [ -e CERTIFICATES ]; then cp -L CERTIFICATES first/certificates; fi
+# What is lent of this machine: it can be read there, and no more.
+echo "$LENT" | while read -r from to; do
+  [ -n "$to" ] || continue
+  if [ -d "$from" ]; then mkdir -p ".$to"; else mkdir -p ".${to%/*}" && touch ".$to"; fi
+  mount --bind -o ro "$from" ".$to"
+done
 exec chroot . /bin/bash -c "$SCRIPT"
 """.replace("CERTIFICATES", CERTIFICATES)
 
@@ -75,15 +82,28 @@ def free_port():
         return listening.getsockname()[1]
 
 
+def timed(steps):
+    """Runs {name: lines of shell} in one shell that ends at the first failure, and after each says how long it took."""
+    for name, lines in steps.items():
+        yield from ("begun=$EPOCHREALTIME", lines, "ended=$EPOCHREALTIME",
+                    "printf '\\n=%%d %%s\\n' $(( ${ended/./} - ${begun/./} )) %s" % shlex.quote(name))  # fmt: skip
+
+
+def took(said):
+    """[(seconds, name, what it printed)] of those steps that came to their end."""
+    rows, begun = [], 0
+    for match in re.finditer(r"^=(\d+) (.*)\n", said, re.M):
+        rows.append((int(match.group(1)) / 1e6, match.group(2), said[begun:match.start()]))
+        begun = match.end()
+    return rows
+
+
 def script(before, lines):
-    """Runs them in one shell, and after each says how long it took. The network is this machine's: a port of its own."""
+    """The network is this machine's: a port of its own."""
     port = free_port()
     rows = ["set -e", "cd /first", "export KILN_GPUS=none KILN_LISTEN=127.0.0.1:%d KILN_ADDR=localhost:%d" % (port, port)]
     rows += ["%s >/dev/null 2>&1 </dev/null" % line for line in before]
-    for line in lines:
-        rows += ["begun=$EPOCHREALTIME", line, "ended=$EPOCHREALTIME",
-                 "printf '\\n=%%d %%s\\n' $(( ${ended/./} - ${begun/./} )) %s" % shlex.quote(line)]  # fmt: skip
-    return "\n".join(rows)
+    return "\n".join([*rows, *timed({line: line for line in lines})])
 
 
 def root_of(name, folder):
@@ -103,19 +123,26 @@ def root_of(name, folder):
     return made
 
 
-def once(root, packages, before, lines):
-    """[(seconds, line)] of one way, or SystemExit with what it said."""
+def inside(root, folder, shell, lent=(), **more):
+    """(status, what it said) of this text of Bash in a fresh root, where /first has what is in the folder, and each
+    (path, path there) of `lent` can be read. `more` is of its environment."""
     with tempfile.TemporaryDirectory() as work:
         environment = {name: value for name, value in os.environ.items() if name.lower().endswith("_proxy")}
         environment.update(PATH="/usr/sbin:/usr/bin:/sbin:/bin", HOME="/root", LANG="C.UTF-8", DEBIAN_FRONTEND="noninteractive",
                            PIP_CERT="/first/certificates", PIP_DISABLE_PIP_VERSION_CHECK="1", WORK=work,
-                           LOWER=str(root), PACKAGES=str(packages), SCRIPT=script(before, lines))  # fmt: skip
+                           LENT="\n".join("%s %s" % pair for pair in lent),
+                           LOWER=str(root), PACKAGES=str(folder), SCRIPT=shell, **more)  # fmt: skip
         ran = subprocess.run(["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c", INSIDE], env=environment,
                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)  # fmt: skip
-    said = ran.stdout.decode(errors="replace")
-    if ran.returncode != 0:
-        raise SystemExit("first_minute: status %d\n%s" % (ran.returncode, said))
-    return [(int(micros) / 1e6, line) for micros, line in re.findall(r"^=(\d+) (.*)$", said, re.M)]
+    return ran.returncode, ran.stdout.decode(errors="replace")
+
+
+def once(root, packages, before, lines):
+    """[(seconds, line)] of one way, or SystemExit with what it said."""
+    status, said = inside(root, packages, script(before, lines))
+    if status != 0:
+        raise SystemExit("first_minute: status %d\n%s" % (status, said))
+    return [(seconds, line) for seconds, line, _ in took(said)]
 
 
 def main():
