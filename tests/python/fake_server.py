@@ -13,7 +13,10 @@ from kiln.v1 import buffer_service_pb2, device_service_pb2, error_pb2
 
 
 class FakeServer:
-    """Answers calls with what a test says: {"DeviceService.List": function(request, context)}."""
+    """Answers calls with what a test says: {"DeviceService.List": function(request, context)}.
+
+    A method that streams is given an iterator of requests, or gives one of answers, or both.
+    """
 
     def __init__(self, answers, credentials=None):
         self.server = grpc.server(concurrent.futures.ThreadPoolExecutor(4))
@@ -31,7 +34,10 @@ class FakeServer:
             if details.method not in self.by_path:
                 return None
             method, answer = self.by_path[details.method]
-            return grpc.unary_unary_rpc_method_handler(answer, method.request.FromString, method.response.SerializeToString)
+            kind = {(False, False): grpc.unary_unary_rpc_method_handler, (True, False): grpc.stream_unary_rpc_method_handler,
+                    (False, True): grpc.unary_stream_rpc_method_handler, (True, True): grpc.stream_stream_rpc_method_handler}
+            handler = kind[method.streams_in, method.streams_out]
+            return handler(answer, method.request.FromString, method.response.SerializeToString)
 
 
 def listing(protocol=(1, 1)):

@@ -189,7 +189,7 @@ async def connect(target: Union[str, Sequence[str], None] = None, *, token: Opti
 
     def make(address: str) -> Connection:
         credentials.check(address)
-        return Connection(address, credentials, timeout, device)
+        return Connection(address, credentials, timeout, device, lease)
 
     how = Opening(make, lease, connect_timeout, stream, shared_memory=False, may_follow=credentials.may_follow)
     return Client(await awaited(first(how, addresses)), defaults)

@@ -115,7 +115,7 @@ def connect(target: Union[str, Sequence[str], None] = None, *, token: Optional[s
 
     def make(address: str) -> Connection:
         credentials.check(address)
-        return Connection(address, credentials, timeout=timeout, device=device)
+        return Connection(address, credentials, timeout=timeout, device=device, lease=lease)
 
     how = Opening(make, lease, connect_timeout, stream, shared_memory, credentials.may_follow)
     client = Client(blocking(first(how, addresses)), defaults)

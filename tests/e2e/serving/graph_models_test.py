@@ -108,13 +108,14 @@ class GraphModels(serving_test.ServingTest):
         graph = kiln.Graph()
         x = graph.param("x", (graph.variable("n", 1, 8), 16))
         total, double = step(x, graph.param("w", (16, 4)))
-        unread = graph.param("unread", (3,), "int32")
-        self.assertEqual(unread.shape, (3,))
+        m = graph.variable("m", 1, 8)  # which the graph itself does not read
+        unread = graph.param("unread", (3, m), "int32")
+        self.assertEqual(unread.shape, (3, m))
         kiln.save_model(self.folder.path / "jitted" / "1", {"total": total, "double": double},
                         constants={"w": self.names["weights"]})  # fmt: skip
         self.wait(lambda: self.client.is_model_ready("jitted"))
         values = np.random.default_rng(5).standard_normal((3, 16)).astype(np.float32)
-        answer = self.infer("jitted", given("x", values), given("unread", np.zeros(3, np.int32)))
+        answer = self.infer("jitted", given("x", values), given("unread", np.zeros((3, 2), np.int32)))
         np.testing.assert_allclose(answer.as_numpy("total"), np.maximum(values @ self.names["weights"], 0).sum(1), rtol=1e-5)
         np.testing.assert_array_equal(answer.as_numpy("double"), 2 * values)
 
@@ -221,6 +222,16 @@ class SaveModel(unittest.TestCase):
             "sizes": [{"name": "n", "slot": 0, "min": 1, "max": 8}],
             "outputs": [{"name": "y", "dtype": "float32", "shape": ["n", 3]}],
         })  # fmt: skip
+
+    def test_sizes_are_those_that_are_read_and_those_of_shapes(self):
+        m, _ = self.graph.variable("m", 2, 3), self.graph.variable("nowhere", 1, 8)
+        self.graph.param("unread", (m, 2))
+        kiln.save_model(self.folder, {"y": self.x @ self.w}, constants={"w": np.ones((2, 3), np.float32)})
+        header, _ = read(self.folder / "model.safetensors")
+        told = json.loads(header["__metadata__"]["kiln.signature"])
+        self.assertEqual([(row["name"], row["min"], row["max"]) for row in told["sizes"]], [("n", 1, 8), ("m", 2, 3)])
+        self.assertEqual([(row["name"], row["shape"], row["used"]) for row in told["inputs"]],
+                         [("x", ["n", 2], True), ("unread", ["m", 2], False)])  # fmt: skip
 
 
 def read(path):

@@ -3,6 +3,7 @@
 import pathlib
 import sys
 import unittest
+from unittest import mock
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 
@@ -85,13 +86,31 @@ class Answers(unittest.TestCase):
             "contents of 0": pb.ModelInferResponse(outputs=said().outputs), "0 outputs": pb.ModelInferResponse(),
             "twice": twice, "somebody": said(id="somebody's"), "7 bytes": said(content=bytes(7)),
             "12 bytes": said(content=bytes(12)), "-1": said(shape=(-1,), content=b""), "FP4": said("FP4"),
-            "BYTES": said("BYTES"), "no array": said(shape=[1] * 200 + [2]),
+            "BYTES": said("BYTES"), "no array": said(shape=[0] + [1 << 62] * 2, content=b""),
+            "65 axes": said(shape=[1] * 64 + [2]), "has 10000 axes": said(shape=[1 << 62] * 10000),
         }  # fmt: skip
         for words, message in cases.items():
             with self.subTest(words), self.assertRaisesRegex(kiln.Internal, words):
                 tensors.answer(message.SerializeToString())
         with self.assertRaisesRegex(kiln.Internal, "no output z"):
             tensors.answer(said().SerializeToString(), ["z"])
+
+    def test_axes_are_counted_before_their_product_is_made(self):
+        with mock.patch.object(tensors.arrays, "count_of", side_effect=AssertionError), self.assertRaises(kiln.Internal) as caught:
+            tensors.answer(said(shape=[1 << 62] * 10000).SerializeToString())
+        self.assertLess(len(caught.exception.message), 100)
+
+    def test_whose_an_answer_of_a_stream_is(self):
+        cases = [
+            (pb.ModelStreamInferResponse(infer_response=said(id="7")), "7"),
+            (pb.ModelStreamInferResponse(infer_response=said()), ""),
+            (pb.ModelStreamInferResponse(error_message="no", infer_response=pb.ModelInferResponse(id="7")), "7"),
+            (pb.ModelStreamInferResponse(error_message="no"), None),
+        ]
+        for message, id in cases:
+            self.assertEqual(tensors.streamed_id(message.SerializeToString()), id)
+        for wrong in (b"\x12\x05ab", b"\x12\x03\x1a\x01\xff"):
+            self.assertIsNone(tensors.streamed_id(wrong))
 
     def test_what_is_no_message_is_internal(self):
         whole = said(model_name="m", id="").SerializeToString()

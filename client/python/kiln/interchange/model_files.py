@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Any, Callable, Dict, List, Mapping, Union
+from typing import Any, Callable, Dict, List, Mapping, Set, Union
 
 import numpy as np
 
@@ -58,14 +58,17 @@ def save_model(folder: Path, outputs: Mapping[str, Tensor], *, constants: Mappin
     for uop in message.nodes:
         if uop.HasField("buffer") and uop.buffer.slot not in known:
             raise GraphError("save_model: the parameter in slot %d has no name" % uop.buffer.slot, code="BAD_ARGUMENT")
-    used = {uop.buffer.slot for uop in message.nodes if uop.HasField("buffer")}
+    read = {uop.buffer.slot for uop in message.nodes if uop.HasField("buffer")}
     inputs = {name: row for name, row in parameters.items() if name not in constants}
+    # Of sizes that the graph does not read, those that a shape names.
+    shapes = [row[2] for row in inputs.values()] + [one.shape for one in outputs.values()]
+    named = read.union(*map(_variables, shapes))
     told = {
         "graph": graph_hash(message).hex(),
-        "inputs": [{"name": name, "slot": slot, "dtype": kind.name, "shape": _input(name, shape), "used": slot in used}
+        "inputs": [{"name": name, "slot": slot, "dtype": kind.name, "shape": _input(name, shape), "used": slot in read}
                    for name, (slot, kind, shape) in inputs.items()],
         "sizes": [{"name": name, "slot": row.slot, "min": row.least, "max": row.greatest}
-                  for name, row in variables.items() if row.slot in used],
+                  for name, row in variables.items() if row.slot in named],
         "outputs": [{"name": name, "dtype": one.dtype.name, "shape": _sizes(one.shape)} for name, one in outputs.items()],
     }  # fmt: skip
     decided = {size for row in told["inputs"] for size in row["shape"]}
@@ -86,6 +89,12 @@ def save_model(folder: Path, outputs: Mapping[str, Tensor], *, constants: Mappin
 
 def _sizes(shape: Shape) -> "List[Union[int, str]]":
     return [repr(size) if isinstance(size, Dim) else size for size in shape]
+
+
+def _variables(shape: Shape) -> "Set[int]":
+    """Their slots."""
+    terms = [monomial for size in shape if isinstance(size, Dim) for monomial, _ in size.terms]
+    return {variable.slot for monomial in terms for variable in monomial}
 
 
 def _input(name: str, shape: Shape) -> "List[Union[int, str]]":

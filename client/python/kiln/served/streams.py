@@ -6,48 +6,30 @@
             print(answer.result()["y"])
 
 The server runs them one after the other, and its answers come in their order. Who reads less than it sends waits:
-so many requests may be without an answer, MOST.
+so many requests may be without an answer, MOST. Only what an answer's callback sends waits for no room: it runs in the
+thread that makes room.
 """
 
 from __future__ import annotations
 
-import collections
 import itertools
+import math
 import queue
 import threading
+import time
 from concurrent import futures
-from typing import Any, Callable, Deque, Mapping, NamedTuple, Optional, Sequence, Type
+from typing import Any, Callable, Mapping, Optional, Sequence, Type
 
 import grpc
 
-from kiln.errors import Cancelled, FailedPrecondition, Internal, KilnError
+from kiln.errors import Cancelled, DeadlineExceeded, FailedPrecondition, Internal, KilnError
 from kiln.handles import OfItsProcess
-from kiln.served.tensors import Ask, Outputs, SequenceId, streamed
+from kiln.served.line import Due, Line, fail_all
+from kiln.served.tensors import Ask, Outputs, SequenceId, streamed_id
 from kiln.transport import trace
 
 INFER = "GRPCInferenceService.ModelStreamInfer"
 MOST = 64
-
-
-class Due(NamedTuple):
-    """An answer that is to come."""
-
-    future: Any
-    ask: Ask
-    sent: int  # bytes
-
-    def take(self, message: bytes) -> None:
-        """The future has its answer, or its failure."""
-        if self.future.done():  # whoever wanted it has gone
-            return
-        try:
-            self.future.set_result(streamed(message, self.ask.outputs, self.ask.id))
-        except KilnError as error:
-            self.future.set_exception(error)
-
-    def fail(self, error: KilnError) -> None:
-        if not self.future.done():
-            self.future.set_exception(error)
 
 
 def begun(connection: Any, stub: Any, *requests: Any, timeout: Optional[float]) -> Any:
@@ -59,6 +41,12 @@ def begun(connection: Any, stub: Any, *requests: Any, timeout: Optional[float]) 
 
 def unanswered() -> KilnError:
     return Internal("the server ended the stream before it had answered")
+
+
+def broken(error: BaseException) -> Callable[[], KilnError]:
+    """What to raise after a fault of the server's, or one that nobody foresaw."""
+    text = error.message if isinstance(error, KilnError) else "the stream's reader has ended: %r" % error
+    return lambda: Internal(text)
 
 
 def cancelled() -> KilnError:
@@ -76,12 +64,15 @@ class Stream(OfItsProcess):
         self._connection, self._request = connection, request
         self._numbers = itertools.count(1)
         self._sent: "queue.SimpleQueue[Optional[bytes]]" = queue.SimpleQueue()
-        self._changed = threading.Condition()
-        self._due: Deque[Due] = collections.deque()
+        lock = threading.Lock()
+        self._changed, self._earlier = threading.Condition(lock), threading.Condition(lock)
+        self._line = Line()
         self._closed = False
         self._failure: Optional[Callable[[], KilnError]] = None
         stub = connection.stub(INFER, raw_request=True, raw_response=True)
         self._call = begun(connection, stub, iter(self._sent.get, None), timeout=timeout)
+        self._clock: Optional[threading.Thread] = None  # once there is a timeout
+        self._wakes = -math.inf  # when it looks next
         self._reader = threading.Thread(target=self._read, name="kiln-model-stream", daemon=True)
         self._reader.start()
 
@@ -91,7 +82,8 @@ class Stream(OfItsProcess):
         """A request, as Model.infer takes it, whose answer is there when the future is done; waits only for room.
 
         What fails is raised by the future, and ends nothing else. The server tells it as a text: such a KilnError has no
-        code. `timeout` counts from when the server begins with it.
+        code. `timeout` counts from when the server begins with it, at the server and here: without an answer, the future
+        raises DeadlineExceeded. Room is waited for no longer than that, either; in a callback of an answer, not at all.
         """
         timeout = self._connection.timeout if timeout is None else timeout
         ask = Ask(outputs, sequence, start, end, id or str(next(self._numbers)), timeout)
@@ -99,27 +91,35 @@ class Stream(OfItsProcess):
         answer: "futures.Future[Outputs]" = futures.Future()
         answer.set_running_or_notify_cancel()  # what was sent is not called back
         with self._changed:
-            self._changed.wait_for(lambda: len(self._due) < MOST or self._over)
+            if not self._is_own and not self._changed.wait_for(self._has_room, _bounded(timeout)):
+                raise DeadlineExceeded("%d requests have had no answer within %g s" % (len(self._line), timeout or 0))
             if self._closed:
                 raise closed()
             if self._failure is not None:
                 raise self._failure()
-            self._due.append(Due(answer, ask, len(message)))
+            self._line.append(Due(answer, ask, len(message), time.monotonic()))
+            if timeout is not None:
+                self._wake()
             self._sent.put(message)
         return answer
 
+    def _has_room(self) -> bool:
+        return len(self._line) < MOST or self._closed or self._failure is not None
+
     @property
-    def _over(self) -> bool:
-        return self._closed or self._failure is not None
+    def _is_own(self) -> bool:
+        """Whether this is a thread of the stream's, as in an answer's callback: others wait for what it does."""
+        return threading.current_thread() in (self._reader, self._clock)
 
     def close(self) -> None:
-        """Returns when all that was asked for has been answered. Twice is once."""
+        """Returns when all that was asked for has been answered, or its time is up. Twice is once."""
         with self._changed:
             if not self._closed:
                 self._sent.put(None)
             self._closed = True
             self._changed.notify_all()
-        if threading.current_thread() is not self._reader:  # as where an answer's callback closes it
+        self._leave()
+        if not self._is_own:
             self._reader.join()
 
     def cancel(self) -> None:
@@ -136,33 +136,80 @@ class Stream(OfItsProcess):
         else:
             self.cancel()
 
+    def _leave(self) -> None:
+        """Ends the call where it is closed, and what is to come is nobody's."""
+        with self._changed:
+            over = self._closed and self._line.given_up
+        if over:
+            self._call.cancel()
+
+    # -- the reader's thread
+
     def _read(self) -> None:
         failure: Callable[[], KilnError] = unanswered
         try:
             for message in self._call:
-                if not self._take(message):
-                    self._call.cancel()
+                self._take(message)
         except grpc.RpcError as error:
             failed = error
             failure = lambda: self._connection.failure(failed)  # noqa: E731: of each request, one of its own
-        self._end(failure)
+        except BaseException as error:  # SystemExit, of a callback, among them
+            failure = broken(error)
+        finally:
+            self._call.cancel()  # of one that has ended, nothing
+            self._end(failure)
 
-    def _take(self, message: bytes) -> bool:
-        """Whether somebody has asked for it."""
+    def _take(self, message: bytes) -> None:
+        id = streamed_id(message)
         with self._changed:
-            if not self._due:
-                return False
-            due = self._due.popleft()
+            due = self._line.answered(id, time.monotonic())
+            self._wake()
             self._changed.notify()
-        self._connection.count(INFER, due.sent, len(message))
-        due.take(message)
-        return True
+        if due is not None:
+            try:
+                self._connection.count(INFER, due.sent, len(message))
+            finally:  # it is in the line no more
+                due.take(message)
 
     def _end(self, failure: Callable[[], KilnError]) -> None:
         with self._changed:
             self._failure = failure
             self._sent.put(None)  # who reads requests, gRPC's thread, ends too
-            due, self._due = self._due, collections.deque()
+            rest = self._line.rest()
             self._changed.notify_all()
-        for one in due:
-            one.fail(failure())
+            self._earlier.notify_all()
+        fail_all(rest, failure)
+
+    # -- the clock's thread
+
+    def _wake(self) -> None:
+        """There may be a deadline that the clock does not know; the lock is held."""
+        end = self._line.deadline
+        if end is None:
+            return
+        if self._clock is None:
+            self._clock = threading.Thread(target=self._watch, name="kiln-model-stream-clock", daemon=True)
+            self._clock.start()
+        elif end < self._wakes:
+            self._earlier.notify()
+
+    def _watch(self) -> None:
+        while True:
+            with self._changed:
+                while self._failure is None and (due := self._line.late(time.monotonic())) is None:
+                    end = self._line.deadline
+                    self._wakes = math.inf if end is None else end
+                    self._earlier.wait(None if end is None else _bounded(max(0, end - time.monotonic())))
+                self._wakes = -math.inf
+                if self._failure is not None:
+                    return
+            try:
+                due.give_up()  # type: ignore[union-attr]
+            except BaseException as error:  # as in _read
+                self._end(broken(error))
+                self._call.cancel()
+            self._leave()
+
+
+def _bounded(seconds: Optional[float]) -> Optional[float]:
+    return None if seconds is None else min(seconds, threading.TIMEOUT_MAX)

@@ -26,6 +26,9 @@ DATATYPES = {
 }  # fmt: skip
 BY_DATATYPE: Dict[str, DType] = {said: BY_NAME[name] for name, said in DATATYPES.items()}
 
+# Of an array that comes: as many as any numpy has.
+MOST_AXES = 64
+
 # Which sequence a request is of: a number from 1 on, or a text.
 SequenceId = Union[int, str]
 Outputs = Dict[str, np.ndarray]
@@ -143,13 +146,8 @@ def answer(message: Bytes, outputs: Sequence[str] = (), id: str = "") -> Outputs
 
 def streamed(message: bytes, outputs: Sequence[str] = (), id: str = "") -> Outputs:
     """As answer(), of a ModelStreamInferResponse. What the server says of a request that failed is a text alone."""
-    wrong, inner = b"", memoryview(b"")
     try:
-        for number, _, content in _fields(memoryview(message)):
-            if number == 1:
-                wrong = bytes(content)
-            elif number == 2:
-                inner = content
+        wrong, inner = _parts(message)
     except ValueError:
         raise Internal("the server sent an answer of a stream that cannot be read") from None
     if wrong:
@@ -157,10 +155,36 @@ def streamed(message: bytes, outputs: Sequence[str] = (), id: str = "") -> Outpu
     return answer(inner, outputs, id)
 
 
+def streamed_id(message: bytes) -> Optional[str]:
+    """Whose answer it says to be; None of a failure that does not say it, and of what cannot be read."""
+    id = b""
+    try:
+        wrong, inner = _parts(message)
+        for number, _, content in _fields(inner):
+            if number == 3:
+                id = bytes(content)
+        return None if wrong and not id else id.decode()
+    except ValueError:  # of a text that is none, too
+        return None
+
+
+def _parts(message: bytes) -> Tuple[bytes, memoryview]:
+    """The text of what failed, and the answer. ValueError."""
+    wrong, inner = b"", memoryview(b"")
+    for number, _, content in _fields(memoryview(message)):
+        if number == 1:
+            wrong = bytes(content)
+        elif number == 2:
+            inner = content
+    return wrong, inner
+
+
 def _array(output: pb.ModelInferResponse.InferOutputTensor, content: memoryview) -> np.ndarray:
     dtype = BY_DATATYPE.get(output.datatype)
     if dtype is None:
         raise Internal("the output %s is %s, which this library does not know" % (output.name, output.datatype))
+    if len(output.shape) > MOST_AXES:  # the product of a million sizes would take minutes, and the text of them a page
+        raise Internal("the output %s has %d axes" % (output.name, len(output.shape)))
     shape = tuple(output.shape)
     if min(shape, default=0) < 0 or arrays.count_of(shape) * dtype.itemsize != len(content):
         raise Internal("the output %s is %s of %s, and came with %d bytes"
@@ -168,7 +192,7 @@ def _array(output: pb.ModelInferResponse.InferOutputTensor, content: memoryview)
     try:
         # A copy: it begins where an array should, which bytes within a message do not, and is the caller's to change.
         return np.array(arrays.from_bytes(content, dtype, shape))  # type: ignore[arg-type]
-    except ValueError:  # more axes than numpy has, or sizes
+    except ValueError:  # more axes than this numpy has, or sizes
         raise Internal("the output %s has a shape that no array has" % output.name) from None
 
 

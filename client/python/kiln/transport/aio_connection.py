@@ -37,10 +37,10 @@ class Connection(ConnectionLike):
     parts = ("live", "session", "server", "devices", "shared_memory", "pipeline", "target", "channel", "_session_channel",
              "_stubs", "_end")  # fmt: skip
 
-    def __init__(self, target: str, credentials: Credentials, timeout: Optional[float], device: str):
+    def __init__(self, target: str, credentials: Credentials, timeout: Optional[float], device: str, lease: int = 0):
         super().__init__(target, timeout, device)
         # Renewed by a thread, over a channel of its own: a loop may be busy for longer than a lease.
-        self._session_channel = credentials.channel(target)
+        self._session_channel = credentials.channel(target, lease=lease)
         self.session = Session(self._session_channel, credentials.metadata, lost=self.live.clear)
         self._secure = credentials.tls
         self._moving = asyncio.Lock()
@@ -48,7 +48,7 @@ class Connection(ConnectionLike):
         self._ends_with()
         # Its thread reads the stream, too.
         self.pipeline = Pipeline(self._session_channel, self.session, target)
-        self.channel = credentials.channel(target, aio)
+        self.channel = credentials.channel(target, aio)  # on which no session is renewed
         self._loop = asyncio.get_running_loop()
         # Always the same one: a destructor may just have it in hand.
         self._dropped: Deque[int] = collections.deque()

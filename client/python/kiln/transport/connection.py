@@ -170,9 +170,10 @@ class Connection(ConnectionLike):
     parts = ("live", "session", "server", "devices", "shared_memory", "pipeline", "target", "channel", "reaper", "_stubs",
              "_end")  # fmt: skip
 
-    def __init__(self, target: str, credentials: Credentials, *, timeout: Optional[float] = None, device: str = ""):
+    def __init__(self, target: str, credentials: Credentials, *, timeout: Optional[float] = None, device: str = "",
+                 lease: int = 0):
         super().__init__(target, timeout, device)
-        self.channel = credentials.channel(target)
+        self.channel = credentials.channel(target, lease=lease)
         self.session = Session(self.channel, credentials.metadata, lost=self.live.clear)
         self.pipeline = Pipeline(self.channel, self.session, target)
         self.reaper = Reaper(*_enders(self.channel, target, self.live, self.session, self.pipeline))

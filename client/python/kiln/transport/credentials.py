@@ -78,11 +78,12 @@ class Credentials:
         be read on its way. That something else encrypts holds for the way that the user has chosen, and for no other."""
         return _PLAIN.fullmatch(address) is not None and not (self._readable and not stays_here(address))
 
-    def channel(self, target: str, kind: Any = grpc) -> Any:
-        """A channel of grpc, or of grpc.aio."""
+    def channel(self, target: str, kind: Any = grpc, lease: int = 0) -> Any:
+        """A channel of grpc, or of grpc.aio; `lease` is that of a session that is renewed on it."""
+        options = wire.options_of(lease)
         if self._channel is None:
-            return kind.insecure_channel(target, wire.CHANNEL_OPTIONS)
-        return kind.secure_channel(target, self._channel, wire.CHANNEL_OPTIONS)
+            return kind.insecure_channel(target, options)
+        return kind.secure_channel(target, self._channel, options)
 
     def metadata(self, anew: bool = False) -> Metadata:
         """What goes with every call. The same object while it is the same. `anew`: the token's file is read now,

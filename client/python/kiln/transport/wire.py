@@ -7,7 +7,7 @@ hand; those take raw bytes here, and protobuf never copies the payload.
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, NamedTuple, Optional, Type
+from typing import Any, Callable, Dict, NamedTuple, Optional, Tuple, Type
 
 from google.protobuf.message import Message
 
@@ -91,4 +91,20 @@ CHANNEL_OPTIONS = (
     # A server that comes back is found within seconds, not minutes.
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 2000),
+    # However often it was asked already whether a silent peer is there (options_of).
+    ("grpc.http2.max_pings_without_data", 0),
 )
+
+# A connection on which calls wait, and nothing comes for so many seconds, is asked whether it is alive. A server, kilnd
+# too, ends one that asks oftener than each 300 with nothing of the server's in between (too_many_pings).
+LEAST_SILENCE, MOST_SILENCE = 20, 310
+# Seconds that it has to say so. Where the machine is gone, the kernel ends the connection then; of one that is stopped,
+# gRPC from 1.60 on waits for a minute.
+PONG = 10
+
+
+def options_of(lease: float) -> Tuple[Tuple[str, int], ...]:
+    """A channel's. `lease` is that of the session that is renewed on it, 0 without one: it is renewed each third of that,
+    and answered, so that one in order is asked nothing."""
+    silence = min(max(LEAST_SILENCE, lease / 2), MOST_SILENCE) if lease > 0 else MOST_SILENCE
+    return (*CHANNEL_OPTIONS, ("grpc.keepalive_time_ms", int(silence * 1000)), ("grpc.keepalive_timeout_ms", int(PONG * 1000)))
