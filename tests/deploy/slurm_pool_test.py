@@ -57,7 +57,7 @@ TYPED = (
     "KILN_CONFIG=/shared/kiln/kilnd.txtpb deploy/slurm/pool.sbatch",
     "squeue --name=kiln-pool --format='%i %j %T %N'",
     "cat /shared/kiln/pool/*.n*",
-    "export KILN_ADDR=$(deploy/slurm/addresses.sh /shared/kiln/pool) KILN_TOKEN_FILE=/shared/kiln/vision.token",
+    "KILN_ADDR=$(deploy/slurm/addresses.sh /shared/kiln/pool) && export KILN_ADDR KILN_TOKEN_FILE=/shared/kiln/vision.token",
     "python -c 'import kiln; kiln.connect(); print(kiln.array([1, 2, 3]) + 1)'",
     'kiln --server="${KILN_ADDR%%,*}" health',
     "scancel --name=kiln-pool",
@@ -242,7 +242,8 @@ class Pool(unittest.TestCase):
     @unittest.skipUnless(FAKE_CUDA.exists(), "not built: bazel build //tests/support/fake_cuda:libfake_cuda.so")
     def test_gres_are_the_server_s_gpus(self):
         """By a library that is like CUDA's; which cards it shows of those that there are is the true one's own affair."""
-        cards = {"KILN_LIBCUDA": str(FAKE_CUDA), "KILN_FAKE_GPU": "set devices 2"}
+        # Slurm sets ROCm's variable, too; this machine's own drivers are not asked.
+        cards = {"KILN_LIBCUDA": str(FAKE_CUDA), "KILN_DEVICE_FILES": str(self.folder), "KILN_FAKE_GPU": "set devices 2"}
         for pool, words, wanted in (("gpus", ("--gpus-per-node=2",), ["CPU:0", "CUDA:0", "CUDA:1"]), ("none", (), ["CPU:0"])):
             with self.subTest(pool):
                 job = self.submit(pool, "--nodes=1", "--nodelist=n1", *words, **cards)
