@@ -1,20 +1,24 @@
 """A Slurm cluster that is this machine alone: slurmctld, a slurmd for each node, and munge, which says who is who, as
-anywhere. Each node has an address of its own on loopback, 127.0.0.10 and up, and nothing of it outlives it but the
-temporary folder's name.
+anywhere. Each node has an address of its own on loopback, 127.0.0.10 and up. Nothing of it outlives the test, not where the
+test is killed either: tests/cluster/keeper.py sees to that.
 
 Slurm's daemons want root; of what the machine's own Slurm is set up to do nothing is read or changed."""
 
+import json
 import os
 import pathlib
 import shutil
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 
 import support
 
 FIRST_ADDRESS = 10  # of 127.0.0.0
+KEEPER = pathlib.Path(__file__).resolve().parent / "keeper.py"
+TRIES = 3  # another program may take a port between the choice and the start
 PROGRAMS = ("slurmctld", "slurmd", "srun", "sbatch", "squeue", "munged")
 
 CONFIGURATION = """ClusterName=kiln
@@ -50,10 +54,8 @@ def run(*command, **keywords):
     return subprocess.run(command, check=True, capture_output=True, text=True, **keywords).stdout
 
 
-def free_port():
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return taken.getsockname()[1]
+class DaemonEnded(AssertionError):
+    """While the cluster came up."""
 
 
 class Slurm:
@@ -61,26 +63,34 @@ class Slurm:
         """`settings` are lines of slurm.conf, `of_node` words of each node's line, and `gres` is gres.conf. In them {folder}
         is the cluster's, where `prepare(folder)` may first put what they name. SLURM_CONF is set for this process and those
         that it starts."""
-        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="kiln-slurm-"))
         self.addresses = {"n%d" % node: "127.0.0.%d" % (FIRST_ADDRESS + node) for node in range(nodes)}
-        self._daemons = []
-        try:
-            if prepare:
-                prepare(self.folder)
-            self._start(settings, of_node, gres)
-        except BaseException:
-            self.stop()
-            raise
+        for left in reversed(range(TRIES)):
+            self.folder = pathlib.Path(tempfile.mkdtemp(prefix="kiln-slurm-"))
+            os.environ["SLURM_CONF"] = str(self.folder / "slurm.conf")
+            # Its session is its own: what ends the test from a terminal is not for it.
+            self._keeper = subprocess.Popen([sys.executable, str(KEEPER), str(self.folder)], stdin=subprocess.PIPE, text=True,
+                                            start_new_session=True)  # fmt: skip
+            try:
+                if prepare:
+                    prepare(self.folder)
+                self._start(settings, of_node, gres)
+                return
+            except DaemonEnded:
+                self.stop()
+                if not left:
+                    raise
+            except BaseException:
+                self.stop()
+                raise
 
     def _start(self, settings, of_node, gres):
         self._start_munge()
-        names = {"folder": self.folder, "host": socket.gethostname().split(".")[0], "port": free_port()}
+        names = {"folder": self.folder, "host": socket.gethostname().split(".")[0], "port": support.free_port()}
         text = (CONFIGURATION + settings).format(**names)
         for node, address in self.addresses.items():
             text += "NodeName=%s NodeHostname=%s NodeAddr=%s Port=%d CPUs=2 RealMemory=1000 %s\n" % (
-                node, names["host"], address, free_port(), of_node)  # fmt: skip
+                node, names["host"], address, support.free_port(), of_node)  # fmt: skip
         text += "PartitionName=all Nodes=%s Default=YES State=UP\n" % ",".join(self.addresses)
-        os.environ["SLURM_CONF"] = str(self.folder / "slurm.conf")
         for folder in [self.folder, *(self.folder / node for node in self.addresses)]:
             # PMIx makes a folder that no two nodes may share, so each has settings of its own.
             (folder / "tmp").mkdir(parents=True)
@@ -91,12 +101,27 @@ class Slurm:
         for node in self.addresses:
             self._daemon("slurmd", "-D", "-N", node, "-f", self.folder / node / "slurm.conf")
         idle = lambda: run("sinfo", "--noheader", "--format=%t %D").split() == ["idle", str(len(self.addresses))]
-        if not support.eventually(lambda: idle() or time.sleep(0.1)):
-            raise AssertionError("the nodes do not come up:\n%s\n%s" % (run("sinfo", "--long"), self.log()))
+        self._eventually(idle, "the nodes do not come up")
+
+    def _eventually(self, condition, else_says):
+        """Some minutes are far more than it takes."""
+        end = time.monotonic() + 300
+        while True:
+            try:
+                if condition():
+                    return
+            except subprocess.CalledProcessError:  # slurmctld does not answer yet
+                pass
+            ended = [path.stem for path in self.folder.glob("*.ended")]
+            if ended:
+                raise DaemonEnded("%s: daemons %s have ended:\n%s" % (else_says, ended, self.log()))
+            if time.monotonic() > end:
+                raise AssertionError("%s:\n%s" % (else_says, self.log()))
+            time.sleep(0.1)
 
     def _daemon(self, *command):
-        with open(self.folder / ("%d.out" % len(self._daemons)), "w") as output:
-            self._daemons.append(subprocess.Popen(list(map(str, command)), stdout=output, stderr=output))
+        self._keeper.stdin.write(json.dumps(list(map(str, command))) + "\n")
+        self._keeper.stdin.flush()
 
     def _start_munge(self):
         key = self.folder / "munge.key"
@@ -111,15 +136,14 @@ class Slurm:
         self._daemon("setpriv", "--reuid=munge", "--regid=munge", "--clear-groups", "munged", "--foreground",
                      "--key-file=%s" % key, "--socket=%s" % (home / "socket"), "--pid-file=%s" % (home / "pid"),
                      "--seed-file=%s" % (home / "seed"), "--log-file=%s" % (home / "log"))  # fmt: skip
-        if not support.eventually((home / "socket").exists):
-            raise AssertionError("munged does not start: " + self.log())
+        self._eventually((home / "socket").exists, "munged does not start")
 
     def log(self):
         """What the daemons said."""
         return "\n".join(path.read_text() for path in sorted(self.folder.glob("*.out")))
 
     def stop(self):
-        for daemon in reversed(self._daemons):
-            daemon.terminate()
-            daemon.wait(timeout=60)
-        shutil.rmtree(self.folder)
+        self._keeper.stdin.close()
+        status = self._keeper.wait(timeout=300)
+        if status or self.folder.exists():
+            raise AssertionError("the keeper of %s ended with %d" % (self.folder, status))

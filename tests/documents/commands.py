@@ -4,11 +4,15 @@ tests/documents/commands_test.py, and so does a row without a block.
 Runs: as they stand, in place.py's place, but for what a row replaces and adds. By: another test runs them. Not: nothing does,
 and why."""
 
+import hashlib
 import re
 from typing import Dict, NamedTuple, Tuple
 
 
 class Runs(NamedTuple):
+    # The first digits of the hash of the block's text: as root they write to this machine's disk, so what has changed is run
+    # only when somebody has read it, and written the new hash here, which the test that fails says.
+    pin: str
     expects: str  # of what they print, in this order: a regular expression for each line of this
     before: str = ""
     after: str = ""
@@ -31,6 +35,7 @@ class Not(NamedTuple):
 SERVED = "begin kilnd\n"
 DEVICES = "kiln devices"
 CLUSTER = Not("needs a Kubernetes cluster; ./dev helm renders the chart and has kilnd read what comes out")
+CLEAN_ROOTS = By("tests/clients/clean_roots.py")
 BUILDS = Not("builds the tree, or calls what did; the tests are part of it")
 CARD = Not("needs a machine with a GPU; ./dev bundle makes what runs there")
 FETCHES = Not("fetches from PyPI; tests/python/package/wheel_test.py looks at what is installed")
@@ -42,22 +47,32 @@ HASH = "kiln programs --json | jq -r '.programs[0].graph_hash' | base64 -d | od 
 ROWS = {
     "README.md": {
         "./dev demo": BUILDS,
-        "apt-get install": Runs("float32", replaced={"apt-get install -y ./kiln_*_amd64.deb": ": ./dev first-minute does"}),
+        "apt-get install": Runs(
+            "58df57c296c4", "float32", replaced={"apt-get install -y ./kiln_*_amd64.deb": ": ./dev first-minute does"}),
     },
     "client/python/README.md": {"pip install": FETCHES},
     "docs/balancers.md": {
-        "kilnd --listen=0.0.0.0:7437": Runs(
+        "kilnd --listen=0.0.0.0:7437": Runs("84cdf39273cc",
             "CPU:0", after=CLOSED % "gpu1.example:7437",
             replaced={"--tls_certificate=… --tls_key=… --tenants=…":
                       "--tls_certificate=server.pem --tls_key=server.key --tenants=tenants.txtpb"}),
-        "kilnd --drain_grace_seconds=15": Runs("7437 serves", after="kiln health", replaced={" …": ""}),
+        "kilnd --drain_grace_seconds=15": Runs("01212d887fee", "7437 serves", after="kiln health", replaced={" …": ""}),
     },
     "docs/capture.md": {
-        "kilnd --capture": Runs(
+        "kilnd --capture": Runs("f77337f1d4ed",
             "float32\nadd|[0-9a-f]{8}\nadd|[0-9a-f]{8}", replaced={"H:P": "localhost:7437"},
             between={"kilnd --capture": "kiln run add.uop --random\nstop", "kiln play session.kilncap --backend": SERVED}),
     },
     "docs/clients.md": {
+        # In clean roots, by ./dev clean-clients: not in ./dev test.
+        "python3 -m venv venv\n. venv": CLEAN_ROOTS,
+        "python first.py": CLEAN_ROOTS,
+        "go mod init first": CLEAN_ROOTS,
+        "npm init -y": CLEAN_ROOTS,
+        "cargo init": CLEAN_ROOTS,
+        "java -cp \"../kiln": CLEAN_ROOTS,
+        "./dev setup": CLEAN_ROOTS,
+        "bazel build //client/cpp/examples:first": CLEAN_ROOTS,
         "python examples/digits_jit.py": By("tests/clients/python_client_test.py", "learns_digits"),
         "cd client/go\n./generate.sh        #": By("tests/clients/go_client_test.py", '"test", "-count=1"'),
         "cd client/go\n./generate.sh\n": By("tests/clients/go_client_test.py", "learns_digits"),
@@ -75,7 +90,8 @@ ROWS = {
         "tar -xf": By("tests/deploy/first_minute.py"),
         "python3 -m venv": By("tests/deploy/first_minute.py"),
         "systemctl enable": Not("needs systemd as process 1; tests/deploy/systemd_test.py runs kilnd under what the unit forbids"),
-        "install -m 640": Runs("640 /etc/kiln/server.key\n640 /etc/kiln/tenants.txtpb", after="stat -c '%a %n' /etc/kiln/*"),
+        "install -m 640": Runs(
+            "c7256892deab", "640 /etc/kiln/server.key\n640 /etc/kiln/tenants.txtpb", after="stat -c '%a %n' /etc/kiln/*"),
         "skopeo copy": Not("needs a registry; ./dev image unpacks and runs the archive"),
         "helm install": CLUSTER,
         "kubectl get": CLUSTER,
@@ -83,21 +99,22 @@ ROWS = {
     },
     "docs/first_client.md": {"mkdir -p stubs": By("tests/python/first_client_test.py")},
     "docs/gpu.md": {
-        "kiln explain model.uop --source": Runs(
+        "kiln explain model.uop --source": Runs("3b78eea9e5c0",
             "target sm_90a\ngfx942\ntarget sm_90a\nELF", before=SERVED, after="cat model.ptx; head -c 4 model.hsaco",
             needs=("kiln_compile",)),
         "./dev bundle": CARD,
         "tar xf kiln-linux": CARD,
     },
     "docs/load.md": {
-        "kiln load add.uop": Runs(
+        "kiln load add.uop": Runs("c11b64f60567",
             "add\nadd\nadd\nlookup", before="begin kilnd --tenants=several.txtpb\nexport KILN_TOKEN_FILE=web.token",
             replaced={"add.uop ": "add.uop --seconds 0.5 --warm-up 0 ", "--seconds 60 --json": "--seconds 1"},
             after="grep -c '<svg' day.svg"),
     },
     "docs/operations.md": {
-        "kiln top": Runs("CPU:0\nCPU:0\ntenant\nsession\nCPU:0", before=SERVED + "kiln run add.uop --random", needs=("jq",)),
-        "kiln programs export": Runs(
+        "kiln top": Runs(
+            "59ed8121c38f", "CPU:0\nCPU:0\ntenant\nsession\nCPU:0", before=SERVED + "kiln run add.uop --random", needs=("jq",)),
+        "kiln programs export": Runs("dc912aea598e",
             "float32\nwarm.kiln\n1", before="head -c 32 /dev/urandom >key; chmod 600 key\n"
             "begin kilnd --listen=127.0.0.2:7437 --program_cache_dir=new --program_cache_key_file=key\n"
             "begin kilnd --program_cache_dir=old --program_cache_key_file=key\nkiln run add.uop --random"),
@@ -107,11 +124,11 @@ ROWS = {
     "docs/python_arrays.md": {"./dev array-api": Not("wants a checkout of the standard's own tests")},
     "docs/python_tutorial.md": {"pip install": FETCHES},
     "docs/security.md": {
-        "head -c 32": Runs("[0-9a-f]{64}\nCPU:0", between={"sha256sum": TENANT}, replaced={"ca.pem": "server.pem"}),
-        "(umask 077": Runs("float32\n1", before="umask 022", between={
+        "head -c 32": Runs("1052500f4b6d", "[0-9a-f]{64}\nCPU:0", between={"sha256sum": TENANT}, replaced={"ca.pem": "server.pem"}),
+        "(umask 077": Runs("b5e017137f9f", "float32\n1", before="umask 022", between={
             "kilnd --program_cache_dir": "kiln run add.uop --random\n"
             "kiln cache export /mnt/programs bundle.kiln --key_file /etc/kiln/programs.key"}),
-        "kilnd --listen=unix:": Runs(
+        "kilnd --listen=unix:": Runs("900e230bb6f8",
             "CPU:0", replaced={"haproxy -f deploy/haproxy.cfg": "haproxy -f haproxy.cfg &"}, needs=("haproxy",),
             after="until kiln --server=localhost:7437 --token_file=token --tls_ca=server.pem devices; do sleep 0.1; done"),
     },
@@ -122,29 +139,29 @@ ROWS = {
         "curl -s http://127.0.0.1:8000/v2/models/double\n": By("tests/e2e/serving/http_test.py"),
         "curl -s http://127.0.0.1:8000/v2/models/double/infer -d": By("tests/e2e/serving/http_test.py"),
         "json=": By("tests/e2e/serving/http_test.py"),
-        "kilnd --models=models --listen=unix:": Runs(
+        "kilnd --models=models --listen=unix:": Runs("845040d55897",
             "CPU:0", before="mkdir models", after="kiln --server=unix:/run/kiln/socket devices"),
     },
     "docs/slurm.md": {
-        "sbatch": By("tests/deploy/slurm_pool_test.py"),
+        "sbatch": Not("asks for more nodes and GPUs than one machine has; what tests/deploy/slurm_pool_test.py types is its like"),
         "jq -r": By("tests/deploy/slurm_pool_test.py", "page_s_accounts"),
     },
     "docs/tinygrad.md": {
-        "pip install": Runs(r"\[2.0, 3.0\]", before=SERVED, needs=("tinygrad",),
+        "pip install": Runs("e514dc19f85f", r"\[2.0, 3.0\]", before=SERVED, needs=("tinygrad",),
                             replaced={"pip install 'client/python[tinygrad]'": ": Python here has it"}),
     },
     "docs/tracing.md": {
-        "kiln trace": Runs("trace.json\nslow.json\ntrace.json", before=SERVED + "kiln run add.uop --random",
+        "kiln trace": Runs("dba853d08930", "trace.json\nslow.json\ntrace.json", before=SERVED + "kiln run add.uop --random",
                            replaced={"--kernels 5": "--kernels 1"}),
-        "kilnd --otlp_endpoint": Runs("7437 serves", after="kiln health"),
+        "kilnd --otlp_endpoint": Runs("ecb00acd8c5e", "7437 serves", after="kiln health"),
     },
     "docs/tuning.md": {
-        "kiln explain model.uop": Runs("SPLIT.*THREAD\ntype=REDUCE\ntype=UNROLL", before=SERVED),
-        "kiln tune": Runs(
+        "kiln explain model.uop": Runs("8f4ff845a95b", "SPLIT.*THREAD\ntype=REDUCE\ntype=UNROLL", before=SERVED),
+        "kiln tune": Runs("092899699034",
             "sum_64\nsum_64\n1$", before=SERVED, needs=("jq",), after="grep -c '<svg' search.svg",
             replaced={"kiln tune model.uop": "kiln tune model.uop --budget_ms 500 --beam 1",
                       "6f0c2b --budget_ms 60000 --beam 8": "$(%s) --budget_ms 500 --beam 1" % HASH}),
-        "kiln explain model.uop --batching": Runs(
+        "kiln explain model.uop --batching": Runs("2e0b7b024d92",
             "n: row-wise: yes", before=SERVED, replaced={"model.uop": "rows.uop"}),
     },
 }
@@ -184,6 +201,10 @@ def row_of(block):
         raise KeyError("%s:%d" % (block.page, block.line))
     key = max(fit, key=len)
     return (block.page, key), ROWS[block.page][key]
+
+
+def pin(block):
+    return hashlib.sha256(block.text.encode()).hexdigest()[:12]
 
 
 def script(block, row):

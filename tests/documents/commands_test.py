@@ -94,10 +94,16 @@ class Pages(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        if place.refused():
-            raise unittest.SkipTest(place.refused())
+        cls.refused = place.refused()
+        if cls.refused:
+            print("no page's commands are run: " + cls.refused, file=sys.stderr)
+
+    def setUp(self):
+        if self.refused:
+            self.skipTest(self.refused)
 
     def run_block(self, block, row):
+        self.assertEqual(row.pin, commands.pin(block), "the block is another one than was read; its row's pin is its hash")
         if lacks(row):
             self.skipTest(lacks(row))
         with tempfile.TemporaryDirectory() as name:
@@ -110,6 +116,15 @@ class Pages(unittest.TestCase):
             found = re.compile(wanted).search(said, at)
             self.assertIsNotNone(found, "%r is not in\n%s\nfrom %d on" % (wanted, said, at))
             at = found.end()
+
+    def test_nothing_secret_is_in_the_place_and_nothing_of_it_is_the_machine_s(self):
+        with tempfile.TemporaryDirectory() as name:
+            folder = pathlib.Path(name)
+            self.prepare(folder)
+            asks = "[[ ! -e /etc/shadow ]] && grep gpu1.example /etc/hosts && find /etc -type f ! -perm -004"
+            said, status = place.run(folder, asks, self.environment(folder))
+            self.assertEqual((said, status), ("127.0.0.1 localhost %s\n" % " ".join(place.NAMES), 0))
+        self.assertNotIn("gpu1.example", pathlib.Path("/etc/hosts").read_text())
 
     def environment(self, folder):
         spared = {name: value for name, value in os.environ.items() if not name.startswith(("KILN_", "SLURM", "OMPI", "PMI"))}

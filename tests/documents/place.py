@@ -10,6 +10,7 @@ import os
 import pathlib
 import shutil
 import socket
+import stat
 import struct
 import subprocess
 import sys
@@ -62,16 +63,37 @@ def _mount(*words):
     subprocess.run(["mount", *map(str, words)], check=True)
 
 
+def _copy_etc(etc):
+    """What everybody may read of it, so no passwords and no keys; nor the settings of a kilnd that is installed here."""
+
+    def left_out(folder, names):
+        return [name for name in names if not _public(os.path.join(folder, name)) or os.path.join(folder, name) == "/etc/kiln"]
+
+    shutil.copytree("/etc", etc, symlinks=True, ignore=left_out)
+
+
+def _public(path):
+    mode = os.lstat(path).st_mode
+    if stat.S_ISDIR(mode):
+        return mode & 0o005 == 0o005
+    return stat.S_ISLNK(mode) or stat.S_ISREG(mode) and mode & 0o004
+
+
+def _write(path, text):
+    """Anew: through a link it would be a file of the machine."""
+    path.unlink(missing_ok=True)
+    path.write_text(text)
+
+
 def inside(folder, script):
     _loopback()
     etc = folder / "etc"
-    # What this user may not read of it, no command of a page reads.
-    subprocess.run(["cp", "-a", "/etc", str(etc)], stderr=subprocess.DEVNULL)
-    (etc / "hosts").write_text("127.0.0.1 localhost %s\n127.0.0.2 new-server\n" % " ".join(NAMES))
+    _copy_etc(etc)
+    _write(etc / "hosts", "127.0.0.1 localhost %s\n127.0.0.2 new-server\n" % " ".join(NAMES))
     # This user's own: of others a user's namespace knows nothing.
-    groups = [line for line in (etc / "group").read_text().splitlines() if not line.startswith(GROUPS)]
-    (etc / "group").write_text("\n".join(groups + [name + "x:0:" for name in GROUPS]) + "\n")
-    (etc / "kiln").mkdir(exist_ok=True)
+    groups = [line for line in pathlib.Path("/etc/group").read_text().splitlines() if not line.startswith(GROUPS)]
+    _write(etc / "group", "\n".join(groups + [name + "x:0:" for name in GROUPS]) + "\n")
+    (etc / "kiln").mkdir()
     _mount("--bind", etc, "/etc")
     for empty in ("/mnt", "/run", "/usr/share/doc"):
         _mount("-t", "tmpfs", "tmpfs", empty)

@@ -7,8 +7,10 @@ import contextlib
 import gc
 import os
 import pathlib
+import random
 import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -104,6 +106,21 @@ def eventually(condition):
         if time.monotonic() > end:
             return False
     return True
+
+
+def free_port():
+    """A port for who has to know it before it is taken, or comes back to it: none of those that the system gives to whom any
+    will do, so none of these takes it meanwhile. Two tests that ask at the same time may still be given one."""
+    first_of_any = int(pathlib.Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    by_chance = random.SystemRandom()  # not what another test has, of the same seed
+    while True:
+        port = by_chance.randrange(10_000, max(first_of_any, 12_000))
+        with socket.socket() as tried:
+            try:
+                tried.bind(("", port))
+            except OSError:
+                continue
+            return port
 
 
 def connect_anew(address):

@@ -9,7 +9,8 @@ import tidy_test as tidy
 
 # Flags of programs that are not ours.
 FOREIGN_FLAGS = {"data-binary", "strict", "enable-recovery", "kill-on-bad-exit", "mca", "host", "python_out", "grpc_python_out",
-                 "mem", "export", "nodes", "gpus-per-node", "no-deps", "now", "set", "create-namespace", "example", "path"}  # fmt: skip
+                 "mem", "export", "nodes", "gpus-per-node", "cpus-per-task", "no-deps", "now", "set", "create-namespace", "example",
+                 "path"}  # fmt: skip
 EXAMPLES = {"foo.cc", "foo.h", "foo_test.cc"}  # STYLE.md
 
 CODE = re.compile(r"```(\w*)\n(.*?)^```|`([^`\n]+)`", re.S | re.M)

@@ -26,7 +26,16 @@ _kiln() {
 }
 if [ "$funcstack[1]" = "_kiln" ]; then _kiln "$@"; else compdef _kiln kiln; fi
 )sh"},
-    {"fish", R"sh(complete -c kiln -a '(kiln completions --words (commandline -opc)[2..] (commandline -ct) 2>/dev/null)'
+    // Without -f fish offers files beside the words.
+    {"fish", R"sh(function __kiln_words
+  set -l found (kiln completions --words (commandline -opc)[2..] (commandline -ct) 2>/dev/null)
+  if set -q found[1]
+    printf '%s\n' $found
+  else
+    __fish_complete_path (commandline -ct)
+  end
+end
+complete -c kiln -f -a '(__kiln_words)'
 )sh"},
 };
 

@@ -83,11 +83,12 @@ class Words(unittest.TestCase):
                 complete -C $line
             end
         """ % support.CLI.parent
-        with tempfile.TemporaryDirectory() as folder:  # where there are no files to offer, and no settings of anybody's
+        with tempfile.TemporaryDirectory() as folder:  # whose files are offered where kiln knows no word, and only there
+            pathlib.Path(folder, "devices.uop").touch()
             done = subprocess.run(["fish", "--no-config", "-c", script], capture_output=True, text=True, timeout=120, cwd=folder,
                                   env={**os.environ, "HOME": folder})  # fmt: skip
         self.assertEqual((done.stdout.splitlines(), done.stderr), (
-            ["= kiln dev", "devices", "= kiln graph p", "print", "= kiln devices --w", "--watch", "= kiln --server "], ""))
+            ["= kiln dev", "devices", "= kiln graph p", "print", "= kiln devices --w", "--watch", "= kiln --server ", "devices.uop"], ""))
 
     def test_of_what_shell_it_knows_nothing_it_says_so(self):
         self.assertEqual(run("completions", "sh").returncode, 2)

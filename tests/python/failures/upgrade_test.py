@@ -44,7 +44,7 @@ class Worker(threading.Thread):
     """A client that computes, and keeps a buffer at its server, until it is told to stop."""
 
     def __init__(self, number, address, ended, stop):
-        super().__init__()
+        super().__init__(daemon=True)  # one that hangs is told of by join, and is not waited for again
         self.number, self.address, self.ended, self.stop = number, address, ended, stop
         self.rounds = 0
         # By phase of the upgrade: what became of requests, and the longest that a loss took to be heard of.
@@ -115,7 +115,9 @@ class Worker(threading.Thread):
 
 
 class Upgrade(unittest.TestCase):
-    def server(self, port=0, admin_port=0):
+    def server(self, port=None, admin_port=None):
+        """On these ports, or on some that it can come back to."""
+        port, admin_port = port or support.free_port(), admin_port or support.free_port()
         # The balancer looks five times a second, and a grace of a second is enough for it.
         made = support.Server("--advertise=127.0.0.1:0", "--admin_listen=127.0.0.1:%d" % admin_port,
                               "--drain_grace_seconds=1", port=port)  # fmt: skip
@@ -191,8 +193,10 @@ class Upgrade(unittest.TestCase):
 
     def join(self, workers, stop):
         stop.set()
+        end = time.monotonic() + 120
         for worker in workers:
-            worker.join(120)
+            worker.join(max(0, end - time.monotonic()))
+        self.assertEqual([worker.number for worker in workers if worker.is_alive()], [], "workers that do not end")
         for worker in workers:
             if worker.fault is not None:
                 raise worker.fault
