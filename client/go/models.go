@@ -4,9 +4,11 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 
 	"kiln/internal/wire"
 	"kiln/v1/inference"
@@ -163,9 +165,13 @@ func (m *Model) Infer(ctx context.Context, inputs map[string]Array, options ...I
 	return outputsOf(request, answer)
 }
 
-// request shares the arrays' memory.
+// mostRequest is in bytes: gRPC's servers count a message's in 32 bits with a sign. The rest is for names.
+const mostRequest = math.MaxInt32 - 1<<20
+
+// request shares the arrays' memory. One that no message holds ends nothing but itself.
 func (m *Model) request(inputs map[string]Array, options []InferOption) (*inference.ModelInferRequest, error) {
 	request := &inference.ModelInferRequest{ModelName: m.name, ModelVersion: m.version}
+	bytes := 0
 	for _, name := range slices.Sorted(maps.Keys(inputs)) {
 		array := inputs[name]
 		datatype, is := datatypeNames[array.DType]
@@ -181,6 +187,13 @@ func (m *Model) request(inputs map[string]Array, options []InferOption) (*infere
 			Shape:    array.Shape,
 		})
 		request.RawInputContents = append(request.RawInputContents, array.Data)
+		if bytes += len(array.Data); bytes > mostRequest {
+			failed := newError(0, codes.ResourceExhausted,
+				"input %q: with its %d bytes a request has more than %d, as many as one message holds",
+				name, len(array.Data), mostRequest)
+			failed.Field = name
+			return nil, failed
+		}
 	}
 	for _, option := range options {
 		option(request)

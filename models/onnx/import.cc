@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
+#include "base/message_parts.h"
 #include "client/cpp/movement.h"
 #include "models/onnx/importer.h"
 #include "models/onnx/model.h"
@@ -32,12 +33,25 @@ absl::Status FieldError(v1::ErrorCode code, const std::string& field, absl::stri
   return MakeError(detail, message);
 }
 
+// Packed numbers take but a few times the memory that they have in the file.
+absl::Status CheckParts(absl::string_view file, const Limits& limits) {
+  int64_t parts = 0;
+  return CountParts(file, *::onnx::ModelProto::descriptor(),
+                    [&](FieldKind kind, const google::protobuf::Descriptor*, uint64_t) {
+                      if (kind == FieldKind::kPacked || ++parts <= limits.parts) return absl::OkStatus();
+                      return TooLarge("parts", static_cast<uint64_t>(limits.parts), static_cast<uint64_t>(parts),
+                                      "messages, texts and unknown fields of the model's file");
+                    });
+}
+
 absl::StatusOr<::onnx::ModelProto> Parse(absl::string_view file, const Limits& limits) {
   if (static_cast<int64_t>(file.size()) > limits.file_bytes) {
     return TooLarge("file_bytes", static_cast<uint64_t>(limits.file_bytes), file.size(), "the model's file");
   }
   ::onnx::ModelProto model;
-  if (!model.ParseFromArray(file.data(), static_cast<int>(file.size()))) {
+  const absl::Status counted = CheckParts(file, limits);
+  if (absl::IsResourceExhausted(counted)) return counted;
+  if (!counted.ok() || !model.ParseFromArray(file.data(), static_cast<int>(file.size()))) {
     return MakeError(v1::MALFORMED_MESSAGE,
                      "the file is no ONNX model: it ends too early, or its messages are damaged");
   }

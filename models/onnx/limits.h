@@ -11,6 +11,9 @@ namespace kiln::onnx {
 struct Limits {
   // Bytes of the file, without external data. Protobuf itself reads no more than 2 GiB.
   int64_t file_bytes = (int64_t{2} << 30) - 1;
+  // Messages, texts and unknown fields in the file, counted before any of them is made: each takes hundreds of bytes
+  // of memory, and as few as two of the file.
+  int64_t parts = 4'000'000;
   // Nodes of ONNX imported, counting each turn of a Loop and each use of a function.
   int64_t nodes = 200'000;
   // Turns of one Loop or Scan.

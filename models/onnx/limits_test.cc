@@ -181,6 +181,24 @@ TEST(ConstantBytes, BandsOfHearingCount) {
   EXPECT_EQ(made->constants[0].value.bytes.size(), 4 * kMiB);
 }
 
+// Each file ends in a field cut short: one that is parsed first is refused as malformed.
+TEST(FileParts, AreCountedBeforeTheyAreMade) {
+  ImportOptions options;
+  options.limits.parts = 1000;
+  const std::string cut("\x3a\x7f", 2);
+  for (const std::string& part :
+       {std::string("\x0a\x00", 2), std::string("\x5a\x00", 2), std::string("\xf8\x7f\x01")}) {
+    std::string graph;
+    for (int i = 0; i < 1000; ++i) graph += part;
+    const std::string length = {static_cast<char>(graph.size() % 128 + 128), static_cast<char>(graph.size() / 128)};
+    const absl::Status status = Import("\x3a" + length + graph + cut, options).status();
+    const v1::ErrorDetail detail = DetailOf(status).value_or(v1::ErrorDetail());
+    EXPECT_EQ(detail.code(), v1::GRAPH_TOO_LARGE) << status;
+    EXPECT_EQ(detail.limit(), "parts");
+    EXPECT_EQ(detail.limit_value(), 1000u);
+  }
+}
+
 TEST(LongAxes, TwiceATransformsLengthDoesNotOverflow) {
   ModelProto model;
   AddInput(model, "x", TensorProto::FLOAT, {0, kLongest, 1});

@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/graph/graph_hash.h"
+#include "base/message_parts.h"
 #include "models/kgraph/signature.h"
 #include "server/engine/memory/tensor_type.h"
 #include "server/files/data_folder.h"
@@ -22,9 +23,6 @@
 
 namespace kiln::server {
 namespace {
-
-// What protobuf reads at once.
-constexpr uint64_t kMaxGraph = (uint64_t{2} << 30) - 1;
 
 absl::Status Bad(const char* file, absl::string_view what) {
   v1::ErrorDetail detail;
@@ -36,14 +34,15 @@ absl::Status Bad(const char* file, absl::string_view what) {
 std::string Quoted(absl::string_view name) { return absl::StrCat("\"", absl::CHexEscape(name.substr(0, 100)), "\""); }
 
 // `file` of the version. The folder of models is three names above the model's file, and nothing leads out of it.
-absl::StatusOr<std::shared_ptr<const DataFile>> Open(const ModelFiles& files, const char* file, uint64_t max_bytes) {
+absl::StatusOr<std::shared_ptr<const DataFile>> Open(const ModelFiles& files, const char* file, uint64_t max_bytes,
+                                                     const char* limit = "model_limits.max_bytes") {
   const std::string below = absl::StrCat(files.name, "/", files.version, "/");
   const std::string root = files.path.substr(0, files.path.size() - below.size() - std::string(kGraphFile).size());
   KILN_ASSIGN_OR_RETURN(const std::unique_ptr<DataFolder> folder, DataFolder::Open(root));
   auto found = folder->Find(below + file);
   if (!found.ok()) return Bad(file, "is no file that can be read");
   if ((*found)->bytes() > max_bytes) {
-    return TooLarge("model_limits.max_bytes", max_bytes, (*found)->bytes(),
+    return TooLarge(limit, max_bytes, (*found)->bytes(),
                     absl::StrCat(file, ": has ", (*found)->bytes(), " bytes; at most ", max_bytes, " are taken"));
   }
   return found;
@@ -59,10 +58,34 @@ bool NamesDevice(const v1::UOp& uop) {
          uop.all_reduce().device_size() > 0;
 }
 
-absl::StatusOr<v1::Graph> ReadGraph(const ModelFiles& files, uint64_t max_bytes) {
-  KILN_ASSIGN_OR_RETURN(const auto file, Open(files, kGraphFile, std::min(max_bytes, kMaxGraph)));
+absl::Status TooMany(const char* limit, uint64_t limit_value) {
+  return TooLarge(limit, limit_value, limit_value + 1,  // as far as it was counted
+                  absl::StrCat(kGraphFile, ": has more than ", limit_value, " ", limit, ", as many as are taken"));
+}
+
+// Slots that arguments may have, which count as in a client's request.
+constexpr uint64_t kSlots = 1 << 16;
+
+// As a client's graph is counted (server/services/requests/codec.h).
+absl::Status CheckParts(absl::string_view graph, const compiler::Limits& limits) {
+  const uint64_t max_parts = 4 * (limits.max_nodes + kSlots);
+  uint64_t nodes = 0, parts = 0;
+  const auto add = [&](FieldKind kind, const google::protobuf::Descriptor* type, uint64_t bytes) {
+    parts += kind == FieldKind::kPacked ? bytes / kPackedInAPart : 1;
+    if (type == v1::UOp::descriptor() && ++nodes > limits.max_nodes) return TooMany("nodes", limits.max_nodes);
+    return parts > max_parts ? TooMany("message parts", max_parts) : absl::OkStatus();
+  };
+  const absl::Status counted = CountParts(graph, *v1::Graph::descriptor(), add);
+  return absl::IsResourceExhausted(counted) || counted.ok() ? counted : Annotate(counted, kGraphFile);
+}
+
+absl::StatusOr<v1::Graph> ReadGraph(const ModelFiles& files, uint64_t max_bytes, const compiler::Limits& limits) {
+  const bool is_less = limits.max_bytes < max_bytes;
+  KILN_ASSIGN_OR_RETURN(const auto file, Open(files, kGraphFile, is_less ? limits.max_bytes : max_bytes,
+                                              is_less ? "bytes" : "model_limits.max_bytes"));
   std::string bytes(file->bytes(), '\0');
   if (absl::Status read = file->Read(0, bytes.size(), bytes.data()); !read.ok()) return Annotate(read, kGraphFile);
+  KILN_RETURN_IF_ERROR(CheckParts(bytes, limits));
   v1::Graph graph;
   if (!graph.ParseFromString(bytes))
     return MakeError(v1::MALFORMED_MESSAGE,
@@ -164,9 +187,10 @@ absl::Status CheckParameter(const onnx::Model& model, const v1::Signature::Param
 
 }  // namespace
 
-absl::StatusOr<onnx::Model> ReadGraphFiles(const ModelFiles& files, uint64_t max_bytes) {
+absl::StatusOr<onnx::Model> ReadGraphFiles(const ModelFiles& files, uint64_t max_bytes,
+                                           const compiler::Limits& limits) {
   onnx::Model model;
-  KILN_ASSIGN_OR_RETURN(model.graph, ReadGraph(files, max_bytes));
+  KILN_ASSIGN_OR_RETURN(model.graph, ReadGraph(files, max_bytes, limits));
   const absl::StatusOr<GraphHash> hash = HashGraph(model.graph);
   if (!hash.ok()) return Annotate(hash.status(), kGraphFile);
   KILN_ASSIGN_OR_RETURN(const auto file, Open(files, kConstantsFile, max_bytes));

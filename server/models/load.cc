@@ -225,7 +225,7 @@ absl::StatusOr<ServedModelPtr> LoadModel(const ModelFiles& files, const LoadSett
   served->version = files.version;
   KILN_ASSIGN_OR_RETURN(served->device, engine.FindDevice(settings.device));
   KILN_ASSIGN_OR_RETURN(const std::optional<SequenceConfig> sequences, ReadSequenceConfig(files.config));
-  KILN_ASSIGN_OR_RETURN(onnx::Model model, files.is_graph ? ReadGraphFiles(files, settings.max_bytes)
+  KILN_ASSIGN_OR_RETURN(onnx::Model model, files.is_graph ? ReadGraphFiles(files, settings.max_bytes, engine.limits())
                                                           : onnx::ImportFile(files.path, OptionsOf(settings)));
   KILN_RETURN_IF_ERROR(control.Check());
   if (absl::Status described = Describe(model, *served); !described.ok())

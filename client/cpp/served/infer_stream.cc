@@ -4,7 +4,9 @@
 #include <optional>
 #include <utility>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "base/error.h"
 #include "client/cpp/transport/stubs.h"
 #include "inference/grpc_service.grpc.pb.h"
@@ -23,10 +25,9 @@ using Streams = grpc::internal::ClientReaderWriterFactory<inference::ModelInferR
 }  // namespace
 
 struct InferStream::Call {
-  explicit Call(const Connection& connection)
+  Call(const Connection& connection, absl::Time deadline)
       : channel(connection.channel()), method(kMethod, grpc::internal::RpcMethod::BIDI_STREAMING, channel) {
-    // Each request has the client's timeout; together they have none.
-    connection.Prepare(context, absl::InfiniteFuture());
+    connection.Prepare(context, deadline);
     stream.reset(Streams::Create(channel.get(), method, &context));
   }
 
@@ -36,11 +37,12 @@ struct InferStream::Call {
   std::unique_ptr<Stream> stream;
 };
 
-InferStream::InferStream(std::shared_ptr<Connection> connection, std::string model, std::string version)
+InferStream::InferStream(std::shared_ptr<Connection> connection, std::string model, std::string version,
+                         absl::Duration timeout)
     : connection_(std::move(connection)),
       model_(std::move(model)),
       version_(std::move(version)),
-      call_(std::make_unique<Call>(*connection_)),
+      call_(std::make_unique<Call>(*connection_, absl::Now() + timeout)),
       reader_([this] { Read(); }) {}
 
 InferStream::~InferStream() {
@@ -97,32 +99,44 @@ bool InferStream::ended() {
 
 void InferStream::Cancel() { call_->context.TryCancel(); }
 
-bool InferStream::Take(std::optional<Due>& due) {
-  absl::MutexLock lock(&mutex_);
-  if (due_.empty()) return false;
-  due = std::move(due_.front());
-  due_.pop_front();
-  return true;
+absl::Status InferStream::Take(grpc::ByteBuffer& bytes) {
+  inference::ModelStreamInferResponse response;
+  const bool can_be_read =
+      grpc::SerializationTraits<inference::ModelStreamInferResponse>::Deserialize(&bytes, &response).ok();
+  if (!can_be_read) response.Clear();
+  const std::string& id = response.infer_response().id();
+  const bool may_lack_id = !can_be_read || !response.error_message().empty();
+  std::optional<Due> due;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (due_.empty() || (id != due_.front().id && !(id.empty() && may_lack_id))) {
+      if (!id.empty() && id == before_) return absl::OkStatus();  // it comes a second time
+      return MakeError(v1::INTERNAL_FAULT, absl::StrCat("the server answered request \"", absl::CHexEscape(id),
+                                                        "\", whose turn it is not"));
+    }
+    due = std::move(due_.front());
+    due_.pop_front();
+  }
+  before_ = due->id;
+  due->promise.set_value(can_be_read ? FromStreamResponse(response, due->outputs, due->id)
+                                     : MakeError(v1::INTERNAL_FAULT, "the server gave an answer that cannot be read"));
+  return absl::OkStatus();
 }
 
 void InferStream::Read() {
   grpc::ByteBuffer bytes;
-  while (call_->stream->Read(&bytes)) {
+  absl::Status lie;
+  while (lie.ok() && call_->stream->Read(&bytes)) {
     connection_->Count("ModelStreamInfer", 0, 0, bytes.Length());
-    std::optional<Due> due;
-    if (!Take(due)) {  // nobody has asked for it
-      call_->context.TryCancel();
-      continue;
-    }
-    inference::ModelStreamInferResponse response;
-    if (!grpc::SerializationTraits<inference::ModelStreamInferResponse>::Deserialize(&bytes, &response).ok()) {
-      due->promise.set_value(MakeError(v1::INTERNAL_FAULT, "the server gave an answer that cannot be read"));
-      continue;
-    }
-    due->promise.set_value(FromStreamResponse(response, due->outputs, due->id));
+    lie = Take(bytes);
+  }
+  if (!lie.ok()) {
+    call_->context.TryCancel();
+    while (call_->stream->Read(&bytes)) continue;  // gRPC wants all read before the end
   }
   absl::MutexLock writing(&writing_);  // gRPC wants nothing written beside the end, nor behind it
-  End(connection_->Convert(call_->stream->Finish()));
+  const absl::Status ended = connection_->Convert(call_->stream->Finish());
+  End(lie.ok() ? ended : lie);
 }
 
 void InferStream::End(absl::Status why) {

@@ -10,7 +10,6 @@
 #include <deque>
 #include <future>
 #include <memory>
-#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -19,22 +18,31 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
 #include "client/cpp/served/tensors.h"
 #include "client/cpp/transport/connection.h"
+
+namespace grpc {
+class ByteBuffer;
+}  // namespace grpc
 
 namespace kiln::client {
 
 // Threads: any; requests of one thread are in its order.
 class InferStream {
  public:
-  InferStream(std::shared_ptr<Connection> connection, std::string model, std::string version);
+  // `timeout` is the whole stream's, however many requests: then what has no answer ends here, DEADLINE_EXCEEDED, and
+  // so does a call that waits. (A request's own timeout the server keeps, and a server that hangs keeps none.)
+  InferStream(std::shared_ptr<Connection> connection, std::string model, std::string version,
+              absl::Duration timeout = absl::InfiniteDuration());
   // As Cancel.
   ~InferStream();
   InferStream(const InferStream&) = delete;
   InferStream& operator=(const InferStream&) = delete;
 
   // A request, whose answer is there when the future is. A request that fails ends nothing else; the server tells it
-  // as a text alone: UNKNOWN. Where the stream has ended, the future has why.
+  // as a text alone: UNKNOWN. Where the stream has ended, the future has why: INTERNAL_FAULT after an answer to what
+  // was not asked, or whose turn it was not. One that comes twice does no harm.
   std::future<absl::StatusOr<NamedTensors>> Infer(NamedTensors inputs, InferOptions options = {});
   // No more requests. Returns when all have been answered, or the stream has failed.
   absl::Status Close();
@@ -51,8 +59,8 @@ class InferStream {
   };
 
   void Read();
-  // Whether somebody waits for it.
-  bool Take(std::optional<Due>& due);
+  // The failure by which the stream must end, if there is one.
+  absl::Status Take(grpc::ByteBuffer& bytes);
   void End(absl::Status why);
   bool ended();
 
@@ -69,6 +77,7 @@ class InferStream {
   std::deque<Due> due_ ABSL_GUARDED_BY(mutex_);
   bool ended_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Status status_ ABSL_GUARDED_BY(mutex_);
+  std::string before_;  // the id of the last that was answered; the reader's
   std::thread reader_;
 };
 

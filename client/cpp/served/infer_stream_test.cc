@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "inference/grpc_service.grpc.pb.h"
@@ -44,9 +45,19 @@ class Echo final : public inference::GRPCInferenceService::Service {
       if (text == "silence") continue;
       Response response = Answer(request);
       if (text == "bad") response.set_error_message("it is bad");
-      if (text == "another") response.mutable_infer_response()->set_id("another");
+      if (absl::StrContains(text, "another")) response.mutable_infer_response()->set_id("another");
+      if (text == "bad another") response.set_error_message("it is bad");
+      if (text == "bad without") {
+        response.set_error_message("it is bad");
+        response.clear_infer_response();
+      }
+      if (text == "without") response.mutable_infer_response()->clear_id();
       stream->Write(response);
       if (text == "twice") stream->Write(response);
+      if (text == "more") {
+        response.mutable_infer_response()->set_id("more");
+        stream->Write(response);
+      }
     }
     return grpc::Status::OK;
   }
@@ -84,13 +95,13 @@ class InferStreamTest : public testing::Test {
 TEST_F(InferStreamTest, AnswersAreInTheOrderOfRequestsAndOneThatFailsEndsNothing) {
   InferStream stream(connection_, "m", "7");
   std::vector<std::future<absl::StatusOr<NamedTensors>>> answers;
-  const char* const texts[] = {"a", "bad", "another", "b"};
+  const char* const texts[] = {"a", "bad", "bad without", "b"};
   for (const char* text : texts) answers.push_back(Ask(stream, text));
   EXPECT_EQ(answers[0].get()->at("y").bytes, "a");
   const absl::Status bad = answers[1].get().status();
   EXPECT_EQ(bad.code(), absl::StatusCode::kUnknown);
   EXPECT_EQ(bad.message(), "it is bad");
-  EXPECT_EQ(CodeOf(answers[2].get().status()), v1::INTERNAL_FAULT);
+  EXPECT_EQ(answers[2].get().status(), absl::UnknownError("it is bad"));
   EXPECT_EQ(answers[3].get()->at("y").bytes, "b");
   EXPECT_TRUE(stream.Close().ok());
   EXPECT_TRUE(absl::IsFailedPrecondition(Ask(stream, "c").get().status()));
@@ -125,8 +136,33 @@ TEST_F(InferStreamTest, AServerThatEndsBeforeItHasAnsweredLies) {
 
 TEST_F(InferStreamTest, AnAnswerThatNobodyAskedForEndsTheStream) {
   InferStream stream(connection_, "m", "");
-  EXPECT_TRUE(Ask(stream, "twice").get().ok());
-  EXPECT_TRUE(absl::IsCancelled(stream.Close()));
+  EXPECT_TRUE(Ask(stream, "more").get().ok());
+  const absl::Status why = stream.Close();
+  EXPECT_EQ(CodeOf(why), v1::INTERNAL_FAULT) << why;
+  EXPECT_TRUE(absl::IsInternal(why));
+}
+
+TEST_F(InferStreamTest, AnAnswerWhoseTurnItIsNotEndsTheStream) {
+  for (const char* text : {"another", "bad another", "without"}) {
+    InferStream stream(connection_, "m", "");
+    auto silent = Ask(stream, "silence"), asked = Ask(stream, text);
+    for (auto* answer : {&silent, &asked}) EXPECT_EQ(CodeOf(answer->get().status()), v1::INTERNAL_FAULT) << text;
+    EXPECT_EQ(CodeOf(stream.Close()), v1::INTERNAL_FAULT) << text;
+  }
+}
+
+TEST_F(InferStreamTest, AnAnswerThatComesTwiceDoesNoHarm) {
+  InferStream stream(connection_, "m", "");
+  auto twice = Ask(stream, "twice"), next = Ask(stream, "b");
+  EXPECT_TRUE(twice.get().ok());
+  EXPECT_EQ(next.get()->at("y").bytes, "b");
+  EXPECT_TRUE(stream.Close().ok());
+}
+
+TEST_F(InferStreamTest, AServerThatHangsIsWaitedForAsLongAsTheStreamMayTake) {
+  InferStream stream(connection_, "m", "", absl::Milliseconds(200));
+  EXPECT_TRUE(absl::IsDeadlineExceeded(Ask(stream, "silence").get().status()));
+  EXPECT_TRUE(absl::IsDeadlineExceeded(stream.Close()));
 }
 
 TEST_F(InferStreamTest, WhoGivesItUpHearsOfIt) {

@@ -75,8 +75,8 @@ absl::StatusOr<NamedTensors> ServedModel::Infer(NamedTensors inputs, const Infer
   return FromInferResponse(response, options.outputs, options.id);
 }
 
-std::unique_ptr<InferStream> ServedModel::OpenStream() const {
-  return std::make_unique<InferStream>(state_->connection, name(), version());
+std::unique_ptr<InferStream> ServedModel::OpenStream(absl::Duration timeout) const {
+  return std::make_unique<InferStream>(state_->connection, name(), version(), timeout);
 }
 
 }  // namespace kiln::client

@@ -65,8 +65,8 @@ class ServedModel {
   absl::StatusOr<bool> Ready() const;
   // One run. BAD_ARGUMENT names the input that does not fit as the detail's field; UNKNOWN_MODEL where it is gone.
   absl::StatusOr<NamedTensors> Infer(NamedTensors inputs, const InferOptions& options = {}) const;
-  // It may outlive the client.
-  std::unique_ptr<InferStream> OpenStream() const;
+  // It may outlive the client. `timeout` is the whole stream's.
+  std::unique_ptr<InferStream> OpenStream(absl::Duration timeout = absl::InfiniteDuration()) const;
 
  private:
   struct State {

@@ -60,6 +60,18 @@ v1::DType DTypeOfDatatype(absl::string_view datatype) {
   return row == std::end(kDatatypes) ? v1::DTYPE_UNSPECIFIED : row->dtype;
 }
 
+absl::Status CheckRequestBytes(uint64_t bytes, absl::string_view input, uint64_t input_bytes) {
+  if (bytes <= kMaxRequestBytes) return absl::OkStatus();
+  v1::ErrorDetail detail;
+  detail.set_code(v1::GRAPH_TOO_LARGE);
+  detail.set_field(std::string(input));
+  detail.set_limit("request bytes");
+  detail.set_limit_value(kMaxRequestBytes);
+  detail.set_used(bytes);
+  return MakeError(std::move(detail), absl::StrCat("the request has ", bytes, " bytes, ", input_bytes, " of input \"",
+                                                   input, "\"; one request has at most ", kMaxRequestBytes));
+}
+
 absl::StatusOr<inference::ModelInferRequest> ToInferRequest(const std::string& model, const std::string& version,
                                                             NamedTensors inputs, const InferOptions& options) {
   inference::ModelInferRequest request;
@@ -72,7 +84,9 @@ absl::StatusOr<inference::ModelInferRequest> ToInferRequest(const std::string& m
     if (options.sequence->start) parameters["sequence_start"].set_bool_param(true);
     if (options.sequence->end) parameters["sequence_end"].set_bool_param(true);
   }
+  std::pair<absl::string_view, uint64_t> largest;
   for (auto& [name, tensor] : inputs) {
+    if (tensor.bytes.size() >= largest.second) largest = {name, tensor.bytes.size()};
     const auto* const row = std::find_if(std::begin(kDatatypes), std::end(kDatatypes),
                                          [&](const Datatype& each) { return each.dtype == tensor.dtype; });
     if (row == std::end(kDatatypes)) {
@@ -89,6 +103,7 @@ absl::StatusOr<inference::ModelInferRequest> ToInferRequest(const std::string& m
     request.add_raw_input_contents(std::move(tensor.bytes));
   }
   for (const std::string& name : options.outputs) request.add_outputs()->set_name(name);
+  KILN_RETURN_IF_ERROR(CheckRequestBytes(request.ByteSizeLong(), largest.first, largest.second));
   return request;
 }
 

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
@@ -42,7 +43,8 @@ struct InferOptions {
   // Comes back with the answer, and is in the server's logs.
   std::string id;
   // How long it may take, with all its attempts, where that is less than the client's call_timeout: DEADLINE_EXCEEDED.
-  // Of a stream's request it counts from when the server begins with it.
+  // Of a stream's request it counts from when the server begins with it, and is the server's to keep: the whole
+  // stream's timeout (InferStream) is kept here.
   absl::Duration timeout = absl::InfiniteDuration();
   // By which another thread gives the call up: CANCELLED. Outlives the call; a stream's requests have none.
   Cancellation* cancellation = nullptr;
@@ -51,7 +53,14 @@ struct InferOptions {
 // The dtype that the protocol calls so; DTYPE_UNSPECIFIED where there is none like it.
 v1::DType DTypeOfDatatype(absl::string_view datatype);
 
-// BAD_ARGUMENT for a tensor of a dtype that the protocol has not; the detail's field names the input.
+// Bytes of one request. gRPC counts a message's in 32 bits with a sign, and a process that writes more ends; what is
+// left is for what is added to a request.
+inline constexpr uint64_t kMaxRequestBytes = INT32_MAX - (1 << 20);
+// GRAPH_TOO_LARGE, limit "request bytes", for more; `input` is its largest, with `input_bytes`.
+absl::Status CheckRequestBytes(uint64_t bytes, absl::string_view input, uint64_t input_bytes);
+
+// BAD_ARGUMENT for a tensor of a dtype that the protocol has not; the detail's field names the input. The errors of
+// CheckRequestBytes.
 absl::StatusOr<inference::ModelInferRequest> ToInferRequest(const std::string& model, const std::string& version,
                                                             NamedTensors inputs, const InferOptions& options);
 

@@ -73,6 +73,18 @@ TEST(InferRequest, ADtypeThatTheProtocolHasNotIsRefusedWithTheInputsName) {
   EXPECT_EQ(DetailOf(status)->field(), "x");
 }
 
+TEST(InferRequest, MoreThanAMessageHoldsIsRefusedWithTheLargestInput) {
+  EXPECT_TRUE(CheckRequestBytes(kMaxRequestBytes, "x", kMaxRequestBytes).ok());
+  const absl::Status status = CheckRequestBytes(uint64_t{5} << 30, "x", uint64_t{3} << 30);
+  EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
+  EXPECT_EQ(CodeOf(status), v1::GRAPH_TOO_LARGE);
+  EXPECT_EQ(DetailOf(status)->field(), "x");
+  EXPECT_EQ(DetailOf(status)->limit(), "request bytes");
+  EXPECT_EQ(DetailOf(status)->limit_value(), 2146435071u);
+  EXPECT_EQ(DetailOf(status)->used(), 5368709120u);
+  EXPECT_TRUE(absl::StrContains(status.message(), "3221225472 of input \"x\"")) << status;
+}
+
 TEST(InferResponse, OutputsComeByName) {
   auto answer = Answer("BF16", {2, 1}, "abcd");
   const auto outputs = FromInferResponse(answer, {"y"}, "");

@@ -1,5 +1,6 @@
 #include "client/cpp/transport/connection.h"
 
+#include <algorithm>
 #include <random>
 #include <utility>
 
@@ -14,17 +15,30 @@ namespace {
 constexpr size_t kMaxFreedHandles = 64;
 constexpr uint64_t kMaxFreedBytes = 16 << 20;
 
-std::shared_ptr<grpc::Channel> OpenChannel(const std::string& target, const CredentialOptions& credentials) {
+constexpr absl::Duration kLeastSilence = absl::Seconds(20), kMostSilence = absl::Seconds(310);
+// How long a connection may take to say that it is alive.
+constexpr absl::Duration kPong = absl::Seconds(10);
+
+std::shared_ptr<grpc::Channel> OpenChannel(const std::string& target, const ClientOptions& options) {
   grpc::ChannelArguments arguments;
   // Inline tensors may be larger than gRPC's 4 MiB; the server has limits of its own.
   arguments.SetMaxReceiveMessageSize(-1);
   arguments.SetMaxSendMessageSize(-1);
   // A proxy for web pages is no way to a compute server, least of all on loopback.
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  return grpc::CreateCustomChannel(target, ChannelCredentialsOf(credentials), arguments);
+  // A call on a connection that is dead must end, however long it has waited.
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, static_cast<int>(absl::ToInt64Milliseconds(SilenceOf(options.lease))));
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, static_cast<int>(absl::ToInt64Milliseconds(kPong)));
+  arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);  // no limit
+  return grpc::CreateCustomChannel(target, ChannelCredentialsOf(options.credentials), arguments);
 }
 
 }  // namespace
+
+absl::Duration SilenceOf(absl::Duration lease) {
+  if (lease == absl::ZeroDuration()) return kMostSilence;
+  return std::clamp(lease / 2, kLeastSilence, kMostSilence);
+}
 
 Stubs::Stubs(const std::shared_ptr<grpc::Channel>& channel)
     : kernels(v1::KernelService::NewStub(channel)),
@@ -40,7 +54,7 @@ Connection::Connection(std::string target, ClientOptions options)
       options_(std::move(options)),
       bearer_(options_.credentials),
       retries_(options_.retries, std::random_device()()),
-      channel_(OpenChannel(target_, options_.credentials)),
+      channel_(OpenChannel(target_, options_)),
       stubs_(std::make_unique<const Stubs>(channel_)) {}
 
 Connection::~Connection() { FlushFrees(); }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/message_parts.h"
 #include "google/protobuf/io/coded_stream.h"
 #include "google/protobuf/wire_format_lite.h"
 #include "kiln/v1/graph.pb.h"
@@ -23,25 +24,6 @@ using google::protobuf::io::CodedInputStream;
 // Whatever a shorter message holds takes a few megabytes at most.
 constexpr size_t kShort = 64 << 10;
 static_assert(kSmallRequest <= kShort, "Decode does not count the parts of small requests");
-// Protobuf's own; deeper messages are malformed.
-constexpr size_t kDeepest = 100;
-// Packed numbers that count as one part: they take as much memory.
-constexpr uint32_t kPackedInAPart = 16;
-
-// How a field of a message lies in memory, as far as it matters here.
-enum class Kind { kPlain, kPart, kPacked, kMessage };
-
-// A field in another form than its own is one that nobody knows.
-Kind KindOf(const FieldDescriptor* field, uint32_t tag) {
-  const auto wire = WireFormatLite::GetTagWireType(tag);
-  if (field == nullptr) return Kind::kPart;
-  if (wire == WireFormatLite::WIRETYPE_LENGTH_DELIMITED && field->is_packable()) return Kind::kPacked;
-  if (wire != WireFormatLite::WireTypeForFieldType(static_cast<WireFormatLite::FieldType>(field->type())))
-    return Kind::kPart;
-  if (field->cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) return Kind::kMessage;
-  if (field->cpp_type() == FieldDescriptor::CPPTYPE_STRING) return field->is_repeated() ? Kind::kPart : Kind::kPlain;
-  return Kind::kPlain;
-}
 
 absl::Status TooMany(const char* limit, uint64_t limit_value) {
   return TooLarge(limit, limit_value, limit_value + 1,  // as far as it was counted
@@ -138,18 +120,18 @@ absl::StatusOr<LongStrings> CountParts(WantedBytes& bytes, const Descriptor& typ
     // No message here has a group; inside of one nothing could be counted.
     const auto wire = WireFormatLite::GetTagWireType(tag);
     if (wire == WireFormatLite::WIRETYPE_START_GROUP || wire == WireFormatLite::WIRETYPE_END_GROUP) return malformed;
-    const Kind kind = KindOf(field, tag);
-    if (kind == Kind::kMessage || kind == Kind::kPacked) {
+    const FieldKind kind = FieldKindOf(field, tag);
+    if (kind == FieldKind::kMessage || kind == FieldKind::kPacked) {
       LongStrings::Length length;
-      if (!ReadLength(input, length) || open.size() == kDeepest) return malformed;
-      KILN_RETURN_IF_ERROR(kind == Kind::kMessage ? counter.Add(field->message_type())
-                                                  : counter.Add(nullptr, length.value / kPackedInAPart));
+      if (!ReadLength(input, length) || open.size() == kDeepestMessage) return malformed;
+      KILN_RETURN_IF_ERROR(kind == FieldKind::kMessage ? counter.Add(field->message_type())
+                                                       : counter.Add(nullptr, length.value / kPackedInAPart));
       // Each of them becomes an argument.
       if (open.back().type == v1::Handles::descriptor()) {
         KILN_RETURN_IF_ERROR(counter.AddArguments(length.value / sizeof(uint64_t)));
       }
       const auto size = static_cast<int>(length.value);
-      if (kind == Kind::kMessage) {
+      if (kind == FieldKind::kMessage) {
         const LongStrings::Step step = open.back().Next(field);
         open.push_back({field->message_type(), input.PushLimit(size), step, length});
       } else if (!input.Skip(size)) {
@@ -157,7 +139,7 @@ absl::StatusOr<LongStrings> CountParts(WantedBytes& bytes, const Descriptor& typ
       }
       continue;
     }
-    if (kind == Kind::kPart) KILN_RETURN_IF_ERROR(counter.Add(nullptr));
+    if (kind == FieldKind::kPart) KILN_RETURN_IF_ERROR(counter.Add(nullptr));
     if (wire != WireFormatLite::WIRETYPE_LENGTH_DELIMITED) {
       if (!WireFormatLite::SkipField(&input, tag)) return malformed;
       continue;

@@ -235,6 +235,12 @@ TEST_F(GraphModelsTest, EachThatIsWrongIsRefusedByItsFileAndTheReason) {
       {"truncated", [](Files& f) { f.bytes = f.graph.SerializeAsString().substr(0, 60); },
        "model.kgraph: no serialized kiln.v1.Graph"},
       {"noise", [](Files& f) { f.bytes = std::string(300, '\x7f'); }, "model.kgraph: no serialized kiln.v1.Graph"},
+      {"many_nodes",  // and cut short: whoever parsed it first would say that
+       [](Files& f) {
+         for (int i = 0; i < 200'001; ++i) f.bytes += std::string("\x0a\x00", 2);
+         f.bytes += '\x0a';
+       },
+       "model.kgraph: has more than 200000 nodes"},
       {"empty", [](Files& f) { f.graph.clear_nodes(); }, "model.kgraph: its root is no TUPLE"},
       {"no_root", [](Files& f) { f.graph.mutable_nodes()->RemoveLast(); }, "model.kgraph: its root is no TUPLE"},
       {"cycle", [](Files& f) { f.graph.mutable_nodes(0)->add_src(1); }, "model.kgraph: "},

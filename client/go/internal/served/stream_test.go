@@ -3,6 +3,7 @@ package served
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"testing"
 	"time"
@@ -67,6 +68,46 @@ func TestAStreamAnswersInOrder(t *testing.T) {
 	}
 	if err := stream.Close(); err != nil {
 		t.Error("twice:", err)
+	}
+}
+
+func TestARequestThatNoMessageHoldsEndsNothingElse(t *testing.T) {
+	s := &modelServer{stream: func(call inference.GRPCInferenceService_ModelStreamInferServer) error {
+		for {
+			request, err := call.Recv()
+			if err != nil {
+				return nil
+			}
+			_ = call.Send(&inference.ModelStreamInferResponse{InferResponse: same(request)})
+		}
+	}}
+	model := s.model(t)
+	stream, err := model.Stream(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	part, inputs := kiln.Vector(make([]float32, 8<<20)), map[string]kiln.Array{}
+	for number := range 64 {
+		inputs[fmt.Sprintf("x%02d", number)] = part // 2 GiB, in 32 MiB of memory
+	}
+	for _, ask := range []func() error{
+		func() error { _, err := stream.Send(t.Context(), inputs); return err },
+		func() error { _, err := model.Infer(t.Context(), inputs); return err },
+	} {
+		said := failed(t, "2 GiB", ask())
+		if said.Status != codes.ResourceExhausted || said.Field != "x63" {
+			t.Error(said)
+		}
+	}
+	future, err := stream.Send(t.Context(), x(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := future.Wait(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if err := stream.Close(); err != nil {
+		t.Error(err)
 	}
 }
 

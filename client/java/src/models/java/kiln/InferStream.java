@@ -7,7 +7,9 @@ import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ConcurrentHashMap;
 import kiln.inference.GRPCInferenceServiceGrpc;
 import kiln.inference.ModelInferRequest;
 import kiln.inference.ModelInferResponse;
@@ -24,11 +26,11 @@ import kiln.inference.ModelStreamInferResponse;
  */
 public final class InferStream implements AutoCloseable {
     /** A request whose answer is on its way. */
-    private record Asked(List<String> outputs, CompletableFuture<Map<String, NdArray>> future) {
+    record Asked(List<String> outputs, CompletableFuture<Map<String, NdArray>> future) {
         void settle(ModelStreamInferResponse answer) {
             try {
                 future.complete(outputsOf(answer));
-            } catch (KilnException failed) {
+            } catch (Throwable failed) { // an Error, too: who waits must hear of it
                 future.completeExceptionally(failed);
             }
         }
@@ -47,6 +49,7 @@ public final class InferStream implements AutoCloseable {
     private final ServedModel model;
     private final Connection connection;
     private final ArrayDeque<Asked> pending = new ArrayDeque<>();
+    private final Set<CompletableFuture<?>> untold = ConcurrentHashMap.newKeySet();
     private final CompletableFuture<Void> ended = new CompletableFuture<>();
     private CompletableFuture<Void> given; // of the operation that the stream is
     private ClientCall<ModelInferRequest, ModelStreamInferResponse> call;
@@ -108,10 +111,15 @@ public final class InferStream implements AutoCloseable {
         }
         Asked asked = new Asked(options.outputs, new CompletableFuture<>());
         pending.add(asked);
+        untold.add(asked.future);
+        asked.future.whenComplete((outputs, failed) -> untold.remove(asked.future));
         return asked.future;
     }
 
-    /** Takes no more requests, and waits until those under way are answered. */
+    /**
+     * Takes no more requests, and waits until those under way are answered: then all futures are
+     * done.
+     */
     @Override
     public void close() {
         synchronized (this) {
@@ -121,6 +129,10 @@ public final class InferStream implements AutoCloseable {
             }
         }
         Operation.await(ended);
+        // Other threads tell the answers. A future that is done is not waited for, whatever follows
+        // it, which may be this.
+        CompletableFuture<?>[] last = untold.toArray(CompletableFuture<?>[]::new);
+        Operation.await(CompletableFuture.allOf(last).handle((none, failed) -> null));
     }
 
     /** Ends it at once; what is under way is given up. */
@@ -191,10 +203,9 @@ public final class InferStream implements AutoCloseable {
         why = failed;
         List<Asked> last = new ArrayList<>(pending);
         pending.clear();
-        connection.later(
-                () -> {
-                    last.forEach(asked -> asked.future.completeExceptionally(failed));
-                    ended.complete(null); // which ends the call, if that goes on
-                });
+        for (Asked asked : last) {
+            connection.later(() -> asked.future.completeExceptionally(failed));
+        }
+        connection.later(() -> ended.complete(null)); // which ends the call, if that goes on
     }
 }

@@ -1,15 +1,19 @@
 package kiln;
 
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static org.junit.jupiter.api.Assertions.assertInstanceOf;
+import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.grpc.Status;
 import io.grpc.stub.StreamObserver;
 import java.time.Duration;
+import java.util.AbstractList;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import kiln.inference.ModelInferRequest;
 import kiln.inference.ModelInferResponse;
@@ -72,6 +76,53 @@ class InferStreamTest {
         TensorMetadata row = TensorMetadata.newBuilder().setName("x").setDatatype("FP4").build();
         liar.metadata = ModelMetadataResponse.newBuilder().addInputs(row).build();
         Fails.with(ErrorCode.INTERNAL_FAULT, () -> client.model("m"));
+    }
+
+    @Test
+    void anErrorIsToldToWhoWaits() {
+        List<String> broken =
+                new AbstractList<>() {
+                    @Override
+                    public String get(int at) {
+                        throw new OutOfMemoryError("none left");
+                    }
+
+                    @Override
+                    public int size() {
+                        return 1;
+                    }
+                };
+        CompletableFuture<Map<String, NdArray>> future = new CompletableFuture<>();
+        new InferStream.Asked(broken, future)
+                .settle(
+                        ModelStreamInferResponse.newBuilder()
+                                .setInferResponse(ModelInferResponse.getDefaultInstance())
+                                .build());
+        ExecutionException told = assertThrows(ExecutionException.class, future::get);
+        assertInstanceOf(OutOfMemoryError.class, told.getCause());
+    }
+
+    @Test
+    void afterAStreamIsClosedAllIsTold() {
+        liar.inferStream = (request, to) -> say(to, honest(request));
+        ServedModel model = client.model("m");
+        for (int round = 0; round < 200; round++) {
+            InferStream stream = model.stream();
+            List<CompletableFuture<Map<String, NdArray>>> answers =
+                    List.of(stream.infer(x(1)), stream.infer(x(2)), stream.infer(x(3)));
+            stream.close();
+            answers.forEach(answer -> assertTrue(answer.isDone()));
+        }
+    }
+
+    @Test
+    void whatFollowsAFutureMayCloseItsStream() {
+        liar.inferStream = (request, to) -> say(to, honest(request));
+        InferStream stream = client.model("m").stream();
+        Operation.await(stream.infer(x(1)).thenRun(stream::close));
+        liar.inferStream = (request, to) -> to.onCompleted();
+        InferStream ended = client.model("m").stream();
+        Operation.await(ended.infer(x(1)).handle((outputs, failed) -> null).thenRun(ended::close));
     }
 
     @Test
