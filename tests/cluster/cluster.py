@@ -13,7 +13,8 @@ import tempfile
 import time
 import unittest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "python"))
+PYTHON = pathlib.Path(__file__).resolve().parent.parent / "python"
+sys.path[:0] = [str(PYTHON), str(PYTHON / "server")]
 
 import collectives_test
 import mpi_test
