@@ -173,8 +173,18 @@ const char* Client::transport() const {
 absl::StatusOr<std::string> Client::Read(const DeviceBuffer& buffer, uint64_t offset, uint64_t bytes) {
   // An offset that lies behind the end the server refuses.
   if (bytes == 0 && offset < buffer.bytes()) bytes = buffer.bytes() - offset;
-  std::string result(bytes, '\0');
-  KILN_RETURN_IF_ERROR(ReadInto(buffer, absl::MakeSpan(&result[0], result.size()), offset));
+  std::string result;
+  if (bytes == 0 || SharesMemory()) {
+    result.resize(bytes);
+    KILN_RETURN_IF_ERROR(ReadInto(buffer, absl::MakeSpan(&result[0], result.size()), offset));
+    return result;
+  }
+  // It grows by chunks: the zeros that it is made of are still in the cache when data takes their place.
+  result.reserve(bytes);
+  KILN_RETURN_IF_ERROR(kiln::client::Download(*connection_, buffer.Ref(offset), bytes, [&result](size_t size) {
+    result.resize(result.size() + size);
+    return result.data() + result.size() - size;
+  }));
   return result;
 }
 

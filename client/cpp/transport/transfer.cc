@@ -72,15 +72,15 @@ grpc::ByteBuffer Chunk(Lender& lender, absl::string_view bytes) {
   return grpc::ByteBuffer(slices, 2);
 }
 
-// Puts the chunk of a ReadResponse where what is left of a download goes. False if it is
+// Puts the chunk of a ReadResponse where `room` says, and takes it from what is left of a download. False if it is
 // none, or longer.
-bool TakeChunk(grpc::ByteBuffer& message, absl::Span<char>& target) {
+bool TakeChunk(grpc::ByteBuffer& message, uint64_t& left, absl::FunctionRef<char*(size_t)> room) {
   grpc::ProtoBufferReader reader(&message);
   CodedInputStream input(&reader);
   uint32_t size = 0;
   if (!reader.status().ok() || input.ReadTag() != kReadChunkTag || !input.ReadVarint32(&size)) return false;
-  if (size > target.size() || !input.ReadRaw(target.data(), static_cast<int>(size))) return false;
-  target.remove_prefix(size);
+  if (size > left || size > message.Length() || !input.ReadRaw(room(size), static_cast<int>(size))) return false;
+  left -= size;
   return input.ReadTag() == 0 && input.ConsumedEntireMessage();
 }
 
@@ -115,29 +115,38 @@ absl::Status Upload(Connection& connection, const v1::BufferRef& to, absl::strin
 }
 
 absl::Status Download(Connection& connection, const v1::BufferRef& from, absl::Span<char> to) {
+  return Download(connection, from, to.size(), [&to](size_t size) {
+    char* target = to.data();
+    to.remove_prefix(size);
+    return target;
+  });
+}
+
+absl::Status Download(Connection& connection, const v1::BufferRef& from, uint64_t bytes,
+                      absl::FunctionRef<char*(size_t size)> room) {
   grpc::ClientContext context;
   connection.Prepare(context);
   v1::ReadRequest request;
   *request.mutable_buffer() = from;
-  request.set_bytes(to.size());
+  request.set_bytes(bytes);
   RawCall call(*connection.stubs().raw, context, "/kiln.v1.BufferService/Read");
   const grpc::ByteBuffer message = BytesOf(request);
   if (call.Write(message)) call.WritesDone();
-  absl::Span<char> target = to;
+  uint64_t left = bytes;
   uint64_t received = 0;
   bool good = true;
   grpc::ByteBuffer answer;
   while (good && call.Read(answer)) {
     received += answer.Length();
-    good = TakeChunk(answer, target);
+    good = TakeChunk(answer, left, room);
   }
   if (!good) context.TryCancel();
   const grpc::Status status = call.Finish();
   connection.Count("Read", 1, message.Length(), received);
   if (good) KILN_RETURN_IF_ERROR(connection.Convert(status));
-  if (good && target.empty()) return absl::OkStatus();
+  if (good && left == 0) return absl::OkStatus();
   return absl::InternalError(
-      absl::StrCat("asked for ", to.size(), " bytes of a buffer; what came is no such answer: is it a Kiln server?"));
+      absl::StrCat("asked for ", bytes, " bytes of a buffer; what came is no such answer: is it a Kiln server?"));
 }
 
 }  // namespace kiln::client

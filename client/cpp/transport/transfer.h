@@ -6,6 +6,7 @@
 
 #include <cstdint>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
@@ -19,6 +20,9 @@ absl::Status Upload(Connection& connection, const v1::BufferRef& to, absl::strin
 
 // As many bytes as `to` has; INTERNAL if another number of them comes.
 absl::Status Download(Connection& connection, const v1::BufferRef& from, absl::Span<char> to);
+// `bytes` bytes, chunk after chunk; `room` says where the next `size` of them go.
+absl::Status Download(Connection& connection, const v1::BufferRef& from, uint64_t bytes,
+                      absl::FunctionRef<char*(size_t size)> room);
 
 }  // namespace kiln::client
 
