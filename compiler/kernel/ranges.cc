@@ -28,6 +28,10 @@ bool Reaches(UOp* root, const UOp* uop) {
   return std::find(order.begin(), order.end(), uop) != order.end();
 }
 
+// Factors of a step or a size: real ones have few, and a power that is written by squares has more than there is time
+// for.
+constexpr int kMaxFactors = 16;
+
 // A number times sizes: values that are the same in all iterations of a run, and never negative.
 struct Monomial {
   int64_t coefficient = 1;
@@ -47,7 +51,8 @@ std::optional<Monomial> MonomialOf(int64_t coefficient, UOp* node, const UOp* ra
   Monomial made{coefficient, {}};
   bool found = range == nullptr;
   std::vector<UOp*> factors = {node};
-  while (!factors.empty()) {
+  for (int seen = 0; !factors.empty(); ++seen) {
+    if (seen == 2 * kMaxFactors) return std::nullopt;  // each product is one, too
     UOp* factor = factors.back();
     factors.pop_back();
     if (factor == range && !found) {

@@ -58,6 +58,13 @@ TEST_F(CountsApartTest, ALoopThatDoesNotMove) { EXPECT_FALSE(CountsApart(Times(i
 
 TEST_F(CountsApartTest, ALoopOfOneIterationNeedNot) { EXPECT_TRUE(CountsApart(i_, {i_, Loop(Number(1))})); }
 
+// 2^60 factors, were all of them looked at.
+TEST_F(CountsApartTest, APowerOfASizeIsNotProved) {
+  UOp* power = m_;
+  for (int times = 0; times < 60; ++times) power = Times(power, power);
+  EXPECT_FALSE(CountsApart(Times(i_, power), {i_}));
+}
+
 // Where there are no columns nothing is stored; a step of 0 is another matter.
 TEST_F(CountsApartTest, SizesThatMayBe0) {
   UOp* maybe = Variable(10, 0);

@@ -55,7 +55,7 @@ RefusedTokens::Budget* RefusedTokens::OfAddress(absl::string_view peer, absl::Ti
       swept_ = now;
       absl::erase_if(addresses_, [&](const auto& row) { return now - row.second.refused >= kRemembered; });
     }
-    if (addresses_.size() >= kMostAddresses) return nullptr;  // full: it shares the budget of all
+    if (addresses_.size() >= kMostAddresses) return nullptr;  // no room to count it alone: the budget of all counts it
     found = addresses_.emplace(address, Budget{kOfAddress, now, absl::InfinitePast()}).first;
   }
   Fill(found->second, kOfAddress, now);

@@ -15,9 +15,9 @@ namespace {
 constexpr size_t kMaxFreedHandles = 64;
 constexpr uint64_t kMaxFreedBytes = 16 << 20;
 
-constexpr absl::Duration kLeastSilence = absl::Seconds(20), kMostSilence = absl::Seconds(310);
-// How long a connection may take to say that it is alive.
-constexpr absl::Duration kPong = absl::Seconds(10);
+constexpr absl::Duration kMinKeepaliveTime = absl::Seconds(20), kMaxKeepaliveTime = absl::Seconds(310);
+// How long a ping may go without an answer.
+constexpr absl::Duration kKeepaliveTimeout = absl::Seconds(10);
 
 std::shared_ptr<grpc::Channel> OpenChannel(const std::string& target, const ClientOptions& options) {
   grpc::ChannelArguments arguments;
@@ -27,17 +27,18 @@ std::shared_ptr<grpc::Channel> OpenChannel(const std::string& target, const Clie
   // A proxy for web pages is no way to a compute server, least of all on loopback.
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   // A call on a connection that is dead must end, however long it has waited.
-  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, static_cast<int>(absl::ToInt64Milliseconds(SilenceOf(options.lease))));
-  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, static_cast<int>(absl::ToInt64Milliseconds(kPong)));
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS,
+                   static_cast<int>(absl::ToInt64Milliseconds(KeepaliveTime(options.lease))));
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, static_cast<int>(absl::ToInt64Milliseconds(kKeepaliveTimeout)));
   arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);  // no limit
   return grpc::CreateCustomChannel(target, ChannelCredentialsOf(options.credentials), arguments);
 }
 
 }  // namespace
 
-absl::Duration SilenceOf(absl::Duration lease) {
-  if (lease == absl::ZeroDuration()) return kMostSilence;
-  return std::clamp(lease / 2, kLeastSilence, kMostSilence);
+absl::Duration KeepaliveTime(absl::Duration lease) {
+  if (lease == absl::ZeroDuration()) return kMaxKeepaliveTime;
+  return std::clamp(lease / 2, kMinKeepaliveTime, kMaxKeepaliveTime);
 }
 
 Stubs::Stubs(const std::shared_ptr<grpc::Channel>& channel)

@@ -59,7 +59,7 @@ struct Traffic {
 // For how long nothing may come on a connection on which calls wait, before it is asked whether it is alive. Longer
 // than a session is silent, whose renewals are answered: a connection in order is asked nothing. gRPC servers take
 // pings amiss that come oftener than each 5 minutes for nothing.
-absl::Duration SilenceOf(absl::Duration lease);
+absl::Duration KeepaliveTime(absl::Duration lease);
 
 class Connection {
  public:

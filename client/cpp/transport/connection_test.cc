@@ -5,11 +5,11 @@
 namespace kiln::client {
 namespace {
 
-TEST(SilenceOf, IsLongerThanASessionsAndAsLongAsServersWant) {
-  EXPECT_EQ(SilenceOf(absl::ZeroDuration()), absl::Seconds(310));
-  EXPECT_EQ(SilenceOf(absl::Seconds(1)), absl::Seconds(20));
-  EXPECT_EQ(SilenceOf(absl::Seconds(60)), absl::Seconds(30));
-  EXPECT_EQ(SilenceOf(absl::InfiniteDuration()), absl::Seconds(310));
+TEST(KeepaliveTime, IsLongerThanASessionsAndAsLongAsServersWant) {
+  EXPECT_EQ(KeepaliveTime(absl::ZeroDuration()), absl::Seconds(310));
+  EXPECT_EQ(KeepaliveTime(absl::Seconds(1)), absl::Seconds(20));
+  EXPECT_EQ(KeepaliveTime(absl::Seconds(60)), absl::Seconds(30));
+  EXPECT_EQ(KeepaliveTime(absl::InfiniteDuration()), absl::Seconds(310));
 }
 
 }  // namespace

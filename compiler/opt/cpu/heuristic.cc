@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "absl/container/flat_hash_set.h"
+#include "absl/functional/function_ref.h"
 #include "compiler/kernel/ranges.h"
 #include "compiler/kernel/work.h"
 #include "compiler/opt/cpu/matmul.h"
@@ -112,17 +113,15 @@ bool MayFillLanes(const Survey& survey, size_t axis, int64_t lanes) {
   return !size->IsConst() && 2 * size->bounds().max >= lanes && survey.narrowest >= 4 && LaneCost(survey, axis) == 0;
 }
 
-// The axis along which lanes walk memory best, among those whose size is a number or, if `varying` is not 0, those
-// whose is not, for so many lanes.
-std::optional<size_t> BestLaneAxis(const Survey& survey, int64_t varying) {
+// The axis along which lanes walk memory best, among those that `may` have lanes.
+std::optional<size_t> BestLaneAxis(const Survey& survey, absl::FunctionRef<bool(size_t axis)> may) {
   std::optional<size_t> best;
   int best_cost = 0;
   for (size_t axis = 0; axis < survey.axes.size(); ++axis) {
-    if (varying > 0 ? !MayFillLanes(survey, axis, varying) : SizeOf(survey, axis) < 2) continue;
-    if (!WalksContiguously(survey, axis) || StoresToOnePlace(survey, axis)) continue;
+    if (!may(axis) || !WalksContiguously(survey, axis) || StoresToOnePlace(survey, axis)) continue;
     int cost = 2 * LaneCost(survey, axis);
     if (axis >= survey.outputs) cost += 1;  // lanes of a reduction must be reduced at the end
-    if (varying == 0 && SizeOf(survey, axis) < 4) cost += 2;
+    if (const int64_t size = SizeOf(survey, axis); size > 0 && size < 4) cost += 2;
     if (!best.has_value() || cost < best_cost || (cost == best_cost && axis < survey.outputs)) {
       best = axis;
       best_cost = cost;
@@ -142,11 +141,13 @@ class Chooser {
   }
 
   std::vector<OptOp> Run() {
-    if (const std::optional<size_t> lane = BestLaneAxis(survey_, /*varying=*/0)) {
+    const auto is_number = [this](size_t axis) { return SizeOf(survey_, axis) >= 2; };
+    const auto may_vary = [this](size_t axis) { return MayFillLanes(survey_, axis, lanes_); };
+    if (const std::optional<size_t> lane = BestLaneAxis(survey_, is_number)) {
       // Tiles take the lower dimensions, lanes the last one.
       if (survey_.reduces) Tile(*lane);
       Vectorize(*lane);
-    } else if (const std::optional<size_t> varies = BestLaneAxis(survey_, /*varying=*/lanes_)) {
+    } else if (const std::optional<size_t> varies = BestLaneAxis(survey_, may_vary)) {
       VectorizeVarying(*varies);
     }
     if (survey_.outputs > 0 && !survey_.collides) opts_.push_back({OptOp::kThread, 0});

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "compiler/kernel/ranges.h"
 #include "compiler/opt/local_buffer.h"
 #include "compiler/opt/loop_body.h"
@@ -150,10 +151,9 @@ class ReductionChooser {
       lanes.push_back(BestLane(reduce, reduce.ranges));
       if (lanes.back() == nullptr) return false;
     }
+    absl::flat_hash_set<UOp*> split;  // reductions may share a loop
     for (size_t i = 0; i < reduces_.size(); ++i) {
-      const bool split = std::find(lanes.begin(), lanes.begin() + static_cast<int64_t>(i), lanes[i]) !=
-                         lanes.begin() + static_cast<int64_t>(i);  // for one that shares it
-      if (!split) Split(reduces_[i], lanes[i], AxisType::kUnroll, vectors_);
+      if (split.insert(lanes[i]).second) Split(reduces_[i], lanes[i], AxisType::kUnroll, vectors_);
     }
     return true;
   }

@@ -2,7 +2,7 @@
 
 A server runs a stream's requests one after the other, and says with each answer, by its id, whose it is. So the first
 in the line is the one that it is busy with: that one's timeout runs, from when it was sent or the one before it was
-answered. One whose time is up stays in the line, as its answer may still come, and is nobody's then.
+answered. One whose time is up stays in the line: its answer may still come, and is then dropped.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ class Line:
 
     def __init__(self) -> None:
         self._dues: Deque[Due] = collections.deque()
-        self._late = 0  # so many of the first are nobody's any more
-        self._since = 0.0  # when the server, as far as is known, began with the first that is somebody's
+        self._late = 0  # how many, from the first on, have timed out: their answers are dropped
+        self._since = 0.0  # when the server, as far as is known, began with the first that has not timed out
         self._before = ""  # the id that was answered last
 
     def __len__(self) -> int:

@@ -137,7 +137,7 @@ class Stream(OfItsProcess):
             self.cancel()
 
     def _leave(self) -> None:
-        """Ends the call where it is closed, and what is to come is nobody's."""
+        """Ends the call once the stream is closed and every answer that is still to come has timed out."""
         with self._changed:
             over = self._closed and self._line.given_up
         if over:

@@ -97,14 +97,14 @@ CHANNEL_OPTIONS = (
 
 # A connection on which calls wait, and nothing comes for so many seconds, is asked whether it is alive. A server, kilnd
 # too, ends one that asks oftener than each 300 with nothing of the server's in between (too_many_pings).
-LEAST_SILENCE, MOST_SILENCE = 20, 310
+MIN_KEEPALIVE_TIME, MAX_KEEPALIVE_TIME = 20, 310
 # Seconds that it has to say so. Where the machine is gone, the kernel ends the connection then; of one that is stopped,
 # gRPC from 1.60 on waits for a minute.
-PONG = 10
+KEEPALIVE_TIMEOUT = 10
 
 
 def options_of(lease: float) -> Tuple[Tuple[str, int], ...]:
     """A channel's. `lease` is that of the session that is renewed on it, 0 without one: it is renewed each third of that,
     and answered, so that one in order is asked nothing."""
-    silence = min(max(LEAST_SILENCE, lease / 2), MOST_SILENCE) if lease > 0 else MOST_SILENCE
-    return (*CHANNEL_OPTIONS, ("grpc.keepalive_time_ms", int(silence * 1000)), ("grpc.keepalive_timeout_ms", int(PONG * 1000)))
+    keepalive = min(max(MIN_KEEPALIVE_TIME, lease / 2), MAX_KEEPALIVE_TIME) if lease > 0 else MAX_KEEPALIVE_TIME
+    return (*CHANNEL_OPTIONS, ("grpc.keepalive_time_ms", int(keepalive * 1000)), ("grpc.keepalive_timeout_ms", int(KEEPALIVE_TIMEOUT * 1000)))
