@@ -28,9 +28,9 @@ bool Reaches(UOp* root, const UOp* uop) {
   return std::find(order.begin(), order.end(), uop) != order.end();
 }
 
-// Factors of a step or a size: real ones have few, and a power that is written by squares has more than there is time
-// for.
-constexpr int kMaxFactors = 16;
+// Factors of a step or a size, and products of them, that are looked at: real ones have few, and a client may write a
+// power by squares.
+constexpr int kMaxFactors = 32;
 
 // A number times sizes: values that are the same in all iterations of a run, and never negative.
 struct Monomial {
@@ -52,7 +52,7 @@ std::optional<Monomial> MonomialOf(int64_t coefficient, UOp* node, const UOp* ra
   bool found = range == nullptr;
   std::vector<UOp*> factors = {node};
   for (int seen = 0; !factors.empty(); ++seen) {
-    if (seen == 2 * kMaxFactors) return std::nullopt;  // each product is one, too
+    if (seen == kMaxFactors) return std::nullopt;
     UOp* factor = factors.back();
     factors.pop_back();
     if (factor == range && !found) {

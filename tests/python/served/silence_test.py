@@ -26,7 +26,8 @@ ALLOWED = 300_000
 def soon():
     """Connections are asked soon, and must answer soon, in all of gRPC's releases; other pings, which measure, are none."""
     options = (*wire.CHANNEL_OPTIONS, ("grpc.http2.bdp_probe", 0), ("grpc.http2.ping_timeout_ms", 300))
-    return mock.patch.multiple(wire, CHANNEL_OPTIONS=options, MOST_SILENCE=0.3, LEAST_SILENCE=0.3, PONG=0.3)
+    return mock.patch.multiple(wire, CHANNEL_OPTIONS=options, MAX_KEEPALIVE_TIME=0.3, MIN_KEEPALIVE_TIME=0.3,
+                               KEEPALIVE_TIMEOUT=0.3)  # fmt: skip
 
 
 class Silence(unittest.TestCase):

@@ -107,4 +107,5 @@ def options_of(lease: float) -> Tuple[Tuple[str, int], ...]:
     """A channel's. `lease` is that of the session that is renewed on it, 0 without one: it is renewed each third of that,
     and answered, so that one in order is asked nothing."""
     keepalive = min(max(MIN_KEEPALIVE_TIME, lease / 2), MAX_KEEPALIVE_TIME) if lease > 0 else MAX_KEEPALIVE_TIME
-    return (*CHANNEL_OPTIONS, ("grpc.keepalive_time_ms", int(keepalive * 1000)), ("grpc.keepalive_timeout_ms", int(KEEPALIVE_TIMEOUT * 1000)))
+    return (*CHANNEL_OPTIONS, ("grpc.keepalive_time_ms", int(keepalive * 1000)),
+            ("grpc.keepalive_timeout_ms", int(KEEPALIVE_TIMEOUT * 1000)))  # fmt: skip
